@@ -1,0 +1,45 @@
+# Every target sets up .venv by itself and installs only when pyproject.toml or constraints.txt has changed.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= runs
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lint check format bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+reproduce: $(VENV)/.installed-lab  ## run the four algorithms side by side; table here, plot in runs/ (OUT=DIR to change)
+	$(BIN)/gradorder reproduce --out $(OUT)
+
+test: $(VENV)/.installed-dev  ## run every test, doctests and README included
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test  ## everything that CI runs
+
+format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev  ## measure speed and memory as ratios; writes results/
+	$(BIN)/python benchmarks/sampler.py
+
+clean:  ## remove the environment and what was run
+	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# One rule for every extra: the stamp is written last, so a broken install is tried again.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "gradorder needs Python 3.11 or newer: none found on PATH (set PYTHON=...)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,93 @@
+"""What an argument must be: each check returns the value or raises an error naming argument, rule and value."""
+
+import math
+import operator
+from collections.abc import Sized
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+import torch
+from torch.utils.data import IterableDataset
+
+from gradorder.errors import IterableDatasetError, NonFiniteScoresError
+
+
+def integer(name: str, value: object, *, minimum: int) -> int:
+    """`value` as an int of at least `minimum`."""
+    rule = "a positive integer" if minimum == 1 else f"an integer >= {minimum}"
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(f"{name} must be {rule}, got {value!r}")
+    return operator.index(value)
+
+
+def fraction(name: str, value: object) -> float:
+    """`value` as a float in (0, 1]."""
+    if not is_number(value) or not 0 < value <= 1:
+        raise ValueError(f"{name} must be in (0, 1], got {value!r}")
+    return float(value)
+
+
+def positive(name: str, value: object) -> float:
+    """`value` as a positive finite float."""
+    if not is_number(value) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return float(value)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether this is a real number; True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def num_examples_of(name: str, dataset_or_length: object) -> int:
+    """The number of examples of a map-style dataset, or the number itself."""
+    if isinstance(dataset_or_length, Integral):
+        return integer(name, dataset_or_length, minimum=1)
+    return map_style_length(name, dataset_or_length)
+
+
+def map_style_length(name: str, dataset: object) -> int:
+    """The length of a map-style dataset that holds at least one example."""
+    kind = type(dataset).__name__
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise IterableDatasetError(
+            f"{name} must be map-style (with __getitem__ and __len__), got {kind}: "
+            "examples of an iterable-style dataset cannot be put in an order"
+        )
+    if not isinstance(dataset, Sized):
+        raise IterableDatasetError(f"{name} must have a length (__len__), got {kind} without one")
+    if len(dataset) == 0:
+        raise ValueError(f"{name} must hold at least one example, got an empty {kind}")
+    return len(dataset)
+
+
+def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:  # noqa: ANN401 - anything array-like
+    """`scores` as a detached one-dimensional tensor of finite real numbers, one per example."""
+    values: torch.Tensor = torch.as_tensor(scores).detach()
+    if values.ndim == 0:
+        raise ValueError(
+            f"scores must hold one number per example, got the single number {values.item()}: "
+            'was a loss averaged over its batch? use reduction="none"'
+        )
+    if values.ndim != 1 or values.is_complex():
+        raise ValueError(
+            f"scores must be a one-dimensional tensor of real numbers, got shape {tuple(values.shape)} "
+            f"of {values.dtype}"
+        )
+    if num_examples is not None and len(values) != num_examples:
+        raise ValueError(f"scores must hold one number per example: expected {num_examples}, got {len(values)}")
+    if not bool(torch.isfinite(values).all()):
+        raise NonFiniteScoresError.of(values)
+    return values
+
+
+def per_example(what: str, values: object, num_examples: int) -> torch.Tensor:
+    """`values` as a tensor with one number for each example of its batch; `what` says where they come from."""
+    if not isinstance(values, torch.Tensor):
+        raise TypeError(f"{what} must give a tensor with one number per example, got {values!r}")
+    rule = f"{what} must give one number per example, shape ({num_examples},)"
+    if values.ndim == 0:
+        raise ValueError(f'{rule}, got the scalar {values.item()}: use reduction="none"')
+    if tuple(values.shape) != (num_examples,):
+        raise ValueError(f"{rule}, got shape {tuple(values.shape)}")
+    return values

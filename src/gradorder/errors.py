@@ -1,0 +1,47 @@
+"""The errors this library raises about what it was given.
+
+A wrong argument is a plain `ValueError` that names the argument, the rule and the value. The classes here
+are for the mistakes that a program may want to tell apart. All of them are `ValueError` too, so that one
+`except ValueError` catches every complaint of the library.
+"""
+
+from typing import Self
+
+import torch
+
+_SHOWN = 5
+
+
+class NonFiniteScoresError(ValueError):
+    """Scores hold NaN or infinity, so no order follows from them.
+
+    Attributes:
+        num_bad: how many scores are not finite.
+        first_indices: the example indices of the first few.
+    """
+
+    def __init__(self, message: str, num_bad: int, first_indices: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.num_bad = num_bad
+        self.first_indices = first_indices
+
+    @classmethod
+    def of(cls, scores: torch.Tensor, indices: torch.Tensor | None = None) -> Self:
+        """The error for these scores; `indices` names the examples where they are not 0..N-1."""
+        bad = (~torch.isfinite(scores)).nonzero().flatten().cpu()
+        first = bad[:_SHOWN] if indices is None else indices[bad[:_SHOWN]]
+        shown = ", ".join(str(i) for i in first.tolist())
+        dots = ", ..." if len(bad) > _SHOWN else ""
+        message = (
+            f"scores must be finite, but {len(bad)} of {scores.numel()} are NaN or infinite "
+            f"(examples {shown}{dots}): has the training diverged?"
+        )
+        return cls(message, len(bad), tuple(first.tolist()))
+
+
+class IterableDatasetError(TypeError, ValueError):
+    """An order needs examples that can be asked for by index, and an iterable-style dataset has none."""
+
+
+class StepError(RuntimeError, ValueError):
+    """`step` was called for a batch that was never issued."""

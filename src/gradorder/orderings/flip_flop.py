@@ -1,0 +1,58 @@
+"""FlipFlop: every second epoch plays the one before it backwards."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from gradorder.orderings.ordering import Ordering
+
+
+@final
+@dataclass(frozen=True)
+class FlipFlop(Ordering):
+    """Odd epochs replay the even epoch before them, reversed.
+
+    Visiting an order and then its reverse cancels the leading term by which one epoch's result depends on its
+    order (Rajput, Lee and Papailiopoulos, 2021). Wraps any ordering. An odd epoch uses the random numbers and
+    the scores of its even partner, so nothing is scored for it.
+
+    Args:
+        inner: the ordering of the even epochs.
+    """
+
+    inner: Ordering
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Ordering):
+            raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
+        if self.inner.with_replacement:
+            raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+
+    @property
+    def needs_scores(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.needs_scores
+
+    def noise_epoch(self, epoch: int) -> int:
+        """The inner ordering's for the even partner."""
+        return self.inner.noise_epoch(_even(epoch))
+
+    def scores_epoch(self, epoch: int) -> int:
+        """The inner ordering's for the even partner."""
+        return self.inner.scores_epoch(_even(epoch))
+
+    def reverses(self, epoch: int) -> bool:
+        """Whether the epoch is odd (an inner ordering that reverses as well undoes it)."""
+        return (epoch % 2 == 1) != self.inner.reverses(_even(epoch))
+
+    def _order(
+        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        given = scores if len(scores) else None
+        order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples)
+        return order.flip(0) if epoch % 2 else order
+
+
+def _even(epoch: int) -> int:
+    return epoch - epoch % 2

@@ -1,0 +1,73 @@
+"""What every ordering is: a frozen rule from scores to a permutation."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, final
+
+import torch
+
+from gradorder import checks
+
+
+class Ordering(ABC):
+    """A rule from scores to an order. Every subclass is final, a frozen dataclass, and holds no state.
+
+    `ordering(scores, epoch=..., generator=...)` returns a permutation of `range(N)` as a LongTensor. Equal
+    scores keep the order of their indices. Randomness comes from the generator alone.
+
+    To write one of your own, subclass this, decorate with `@dataclass(frozen=True)`, say whether it
+    `needs_scores`, and implement `_order`.
+    """
+
+    with_replacement: ClassVar[bool] = False
+    """Whether the order may name an example more than once; labels and keep are refused then."""
+
+    @property
+    @abstractmethod
+    def needs_scores(self) -> bool:
+        """Whether the order depends on scores; if not, `num_examples` serves instead."""
+
+    @abstractmethod
+    def _order(
+        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        """The order; `scores` is finite and of the right length, or empty where none are needed."""
+
+    def noise_epoch(self, epoch: int) -> int:
+        """The epoch whose random numbers this epoch uses."""
+        return epoch
+
+    def scores_epoch(self, epoch: int) -> int:
+        """The epoch whose scores this epoch uses."""
+        return epoch
+
+    def reverses(self, epoch: int) -> bool:
+        """Whether this epoch plays its order backwards, so that what is kept lies at the end of it."""
+        del epoch
+        return False
+
+    @final
+    def __call__(
+        self,
+        scores: torch.Tensor | None,
+        *,
+        epoch: int,
+        generator: torch.Generator,
+        num_examples: int | None = None,
+    ) -> torch.Tensor:
+        """The order of this epoch.
+
+        Raises:
+            NonFiniteScoresError: some scores are NaN or infinite.
+            ValueError: the scores are missing, of the wrong length, or not one number per example.
+        """
+        checks.integer("epoch", epoch, minimum=0)
+        if num_examples is not None:
+            checks.integer("num_examples", num_examples, minimum=1)
+        if scores is not None:
+            scores = checks.finite_scores(scores, num_examples)
+            return self._order(scores, len(scores), epoch, generator)
+        if self.needs_scores:
+            raise ValueError(f"scores must be given: {self} orders by them, got None")
+        if num_examples is None:
+            raise ValueError("num_examples must be given where scores is None")
+        return self._order(torch.empty(0), num_examples, epoch, generator)

@@ -1,0 +1,61 @@
+"""Sorted by score: the order of the paper (Theorems 1 and 3), and its opposite for comparison."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+import torch
+
+from gradorder.orderings.ordering import Ordering
+
+
+@final
+@dataclass(frozen=True)
+class Descending(Ordering):
+    """Hardest first. With steps a_1 >= a_2 >= ... it maximises sum_i a_i ||M_i|| (rearrangement inequality).
+
+    Example:
+        >>> Descending()(torch.tensor([1.0, 3.0, 2.0]), epoch=0, generator=torch.Generator())
+        tensor([1, 2, 0])
+    """
+
+    needs_scores: ClassVar[bool] = True
+
+    def _order(
+        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        del num_examples, epoch, generator
+        return stable_argsort(scores, descending=True)
+
+
+@final
+@dataclass(frozen=True)
+class Ascending(Ordering):
+    """Easiest first."""
+
+    needs_scores: ClassVar[bool] = True
+
+    def _order(
+        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        del num_examples, epoch, generator
+        return stable_argsort(scores, descending=False)
+
+
+def stable_argsort(scores: torch.Tensor, *, descending: bool) -> torch.Tensor:
+    """The sorting permutation, equal scores in the order of their indices.
+
+    float32 on the CPU, the common case, is sorted as whole numbers: the bits of a float, rearranged so that they
+    compare like the float, above the bits of its index. No two are equal, so any sort is stable, and numpy's
+    for plain numbers is several times faster than one that carries indices along.
+    """
+    if scores.dtype != torch.float32 or scores.device.type != "cpu" or len(scores) >= 2**32:
+        return torch.argsort(scores, descending=descending, stable=True)
+    bits = (scores + 0.0).numpy().view(np.uint32)  # + 0.0 makes -0.0 equal to 0.0
+    keys = bits ^ np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    packed = (~keys if descending else keys).astype(np.uint64)
+    packed <<= np.uint64(32)
+    packed |= np.arange(len(packed), dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64(0xFFFFFFFF)
+    return torch.from_numpy(packed.view(np.int64))

@@ -1,0 +1,68 @@
+"""The plan of one epoch, and how far it has been carried out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+_INDICES_AT_ONCE = 2**16  # as Python ints; all of a large epoch at once would take 32 bytes for each
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """The global sequence of an epoch, and one rank's part of it.
+
+    Batch b is `sequence[b * batch_size : (b + 1) * batch_size]`, the same on every rank; a rank takes its slice
+    as `torch.tensor_split` cuts it.
+    """
+
+    epoch: int
+    sequence: torch.Tensor
+    batch_size: int
+    num_replicas: int = 1
+    rank: int = 0
+
+    @property
+    def num_batches(self) -> int:
+        """Global batches of the epoch."""
+        return -(-len(self.sequence) // self.batch_size)
+
+    @property
+    def num_examples_of_rank(self) -> int:
+        """Examples of the epoch for this rank."""
+        num_full, tail = divmod(len(self.sequence), self.batch_size)
+        first, last = self._slice_of(tail)
+        return num_full * (self.batch_size // self.num_replicas) + last - first
+
+    def batch_length(self, batch: int) -> int:
+        """Examples in global batch number `batch`."""
+        return min(self.batch_size, len(self.sequence) - batch * self.batch_size)
+
+    def indices(self, batch: int) -> torch.Tensor:
+        """This rank's examples of batch number `batch`."""
+        start = batch * self.batch_size
+        first, last = self._slice_of(self.batch_length(batch))
+        return self.sequence[start + first : start + last]
+
+    def batches(self, start: int) -> Iterator[list[int]]:
+        """This rank's examples batch by batch, from batch number `start` on."""
+        stride = self.batch_size * max(1, _INDICES_AT_ONCE // self.batch_size)
+        for begin in range(start * self.batch_size, len(self.sequence), stride):
+            several = self.sequence[begin : begin + stride].tolist()
+            for position in range(0, len(several), self.batch_size):
+                batch = several[position : position + self.batch_size]
+                first, last = self._slice_of(len(batch))
+                yield batch if last - first == len(batch) else batch[first:last]
+
+    def _slice_of(self, length: int) -> tuple[int, int]:
+        share, longer = divmod(length, self.num_replicas)
+        first = self.rank * share + min(self.rank, longer)
+        return first, first + share + (self.rank < longer)
+
+
+@dataclass
+class Progress:
+    """How many batches of a plan one iterator has handed out, and how many the training has consumed."""
+
+    issued: int = 0
+    consumed: int = 0

@@ -1,0 +1,128 @@
+"""Scores -> the plan of an epoch: the order, how much of it is kept, and how it is laid out in batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gradorder import checks
+from gradorder.layouts import (
+    LAYOUTS,
+    Classes,
+    Indices,
+    Layout,
+    arranged,
+    kept_part,
+    num_kept,
+    reversed_arrangement,
+)
+from gradorder.orderings import Ordering, Shuffled
+from gradorder.plan import EpochPlan
+from gradorder.seeding import epoch_generator
+
+Keep = float | Callable[[int], float]
+"""The fraction of an ordered epoch to train on, or a function from epoch to fraction."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlanner:
+    """The rules by which one process of a run plans its epochs; a pure function of epoch and scores."""
+
+    num_examples: int
+    batch_size: int
+    ordering: Ordering
+    classes: Classes | None
+    layout: Layout
+    keep: Keep
+    start_epoch: int
+    seed: int
+    drop_last: bool
+    num_replicas: int
+    rank: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ordering, Ordering):
+            raise TypeError(f"ordering must be an Ordering such as Descending(), got {self.ordering!r}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, got {self.layout!r}")
+        if self.layout == "dealt" and not self.ordering.needs_scores:
+            raise ValueError(f"layout='dealt' needs an ordering by scores, got {self.ordering}")
+        self._num_left(self.num_examples, 0)
+        self._num_left(int(self._num_kept(self.start_epoch).sum()), self.start_epoch)
+        if self.ordering.with_replacement and (self.classes is not None or self.keep != 1):
+            raise ValueError(
+                f"labels and keep must not be given with {self.ordering}, which draws with replacement"
+            )
+
+    def num_steps(self, epoch: int) -> int:
+        """The training steps of an epoch, scores provided."""
+        is_complete = epoch < self.start_epoch
+        num_planned = self.num_examples if is_complete else int(self._num_kept(epoch).sum())
+        return -(-self._num_left(num_planned, epoch) // self.batch_size)
+
+    def plan(self, epoch: int, scores: torch.Tensor | None) -> EpochPlan:
+        """The plan of an epoch; random and complete where it needs scores and there are none."""
+        is_ordered = epoch >= self.start_epoch and (scores is not None or not self.ordering.needs_scores)
+        sequence = self._ordered(epoch, scores) if is_ordered else self._random(epoch)
+        return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)))
+
+    def planned(self, epoch: int, sequence: torch.Tensor) -> EpochPlan:
+        """This process's part of an epoch with the given global sequence."""
+        left = sequence[: self._num_left(len(sequence), epoch)]
+        return EpochPlan(epoch, left, self.batch_size, self.num_replicas, self.rank)
+
+    def _ordered(self, epoch: int, scores: torch.Tensor | None) -> Indices:
+        generator = epoch_generator(self.seed, self.ordering.noise_epoch(epoch))
+        given = self.ordering(scores, epoch=epoch, generator=generator, num_examples=self.num_examples)
+        order = self._checked(given)
+        backwards = self.ordering.reverses(epoch)
+        kept = kept_part(order[::-1] if backwards else order, self._num_kept(epoch), self.classes)
+        arrange = reversed_arrangement if backwards else arranged
+        return arrange(kept, self.batch_size, layout=self.layout, classes=self.classes)
+
+    def _random(self, epoch: int) -> Indices:
+        """Before the start, or before there are scores; an ordering that replays epochs replays these too."""
+        source = epoch if epoch < self.start_epoch else self.ordering.scores_epoch(epoch)
+        generator = epoch_generator(self.seed, source)
+        order = Shuffled()(None, epoch=source, generator=generator, num_examples=self.num_examples)
+        arrange = arranged if source == epoch else reversed_arrangement
+        return arrange(order.numpy(), self.batch_size, classes=self.classes)
+
+    def _checked(self, order: torch.Tensor) -> Indices:
+        """An ordering may be the user's own: what it gives is checked before anything is built on it."""
+        rule = f"{self.ordering} must give a permutation of range({self.num_examples})"
+        if order.dtype != torch.int64 or order.shape != (self.num_examples,):
+            raise ValueError(f"{rule}, got shape {tuple(order.shape)} of {order.dtype}")
+        indices = order.cpu().numpy()
+        if indices.min() < 0 or indices.max() >= self.num_examples:
+            raise ValueError(f"{rule}, got indices from {indices.min()} to {indices.max()}")
+        if not self.ordering.with_replacement:
+            seen = np.zeros(self.num_examples, dtype=bool)
+            seen[indices] = True
+            if not seen.all():
+                raise ValueError(f"{rule}, got one without example {int(seen.argmin())}")
+        return indices
+
+    def _num_kept(self, epoch: int) -> Indices:
+        fraction = self.keep(epoch) if callable(self.keep) else self.keep
+        name = f"keep({epoch})" if callable(self.keep) else "keep"
+        counts = np.array([self.num_examples]) if self.classes is None else self.classes.counts
+        return num_kept(checks.fraction(name, fraction), counts)
+
+    def _num_left(self, num_planned: int, epoch: int) -> int:
+        """The examples that are left after `drop_last`, if they can be trained on at all."""
+        tail = num_planned % self.batch_size
+        if not self.drop_last:
+            if 0 < tail < self.num_replicas:
+                raise ValueError(
+                    f"the last batch of epoch {epoch} has {tail} examples for {self.num_replicas} processes: "
+                    "every process needs one, so use drop_last=True or another batch_size"
+                )
+            return num_planned
+        if num_planned == tail:
+            raise ValueError(
+                f"batch_size must be at most the {num_planned} examples of epoch {epoch} with drop_last=True, "
+                f"got {self.batch_size}: there would be no batch"
+            )
+        return num_planned - tail

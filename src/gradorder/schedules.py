@@ -1,0 +1,158 @@
+"""Step sizes: callables `schedule(step, epoch) -> float`.
+
+`step` counts updates and `epoch` counts epochs, both from 0 at the start of the run. The order of the examples
+matters most where the step size decreases within an epoch: the per-step schedules.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from gradorder import checks
+
+NumSteps = Callable[[int, int], int]
+"""Steps of the epochs range(first, last): `OrderedSampler.num_steps` is one."""
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """A step size that starts at `a`.
+
+    Args:
+        a: the first step size.
+        since: the step (for the per-epoch schedules: the epoch) at which the count starts again from 0, for
+            a switch in the middle of a run. Before it the count runs from the start.
+    """
+
+    a: float
+
+    def __post_init__(self) -> None:
+        checks.positive("a", self.a)
+
+    @abstractmethod
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+
+    @final
+    def factor(self, steps_per_epoch: int | NumSteps) -> Callable[[int], float]:
+        """The step size over `a` as a function of the step alone, for `torch.optim.lr_scheduler.LambdaLR`.
+
+        Args:
+            steps_per_epoch: a number, or `sampler.num_steps` where epochs differ in length.
+
+        Example:
+            >>> factor = InversePerEpoch(0.1).factor(steps_per_epoch=100)
+            >>> factor(0), factor(99), factor(100)
+            (1.0, 1.0, 0.5)
+        """
+        epoch_of = _epoch_counter(steps_per_epoch)
+        return lambda step: self(step, epoch_of(step)) / self.a
+
+
+@final
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """a."""
+
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+        del step, epoch
+        return self.a
+
+
+@final
+@dataclass(frozen=True)
+class InversePerStep(Schedule):
+    """a / (1 + t / scale); `scale` of one epoch's steps gives a / 2 after one epoch.
+
+    Example:
+        >>> [InversePerStep(0.3)(step, 0) for step in (0, 2)]
+        [0.3, 0.09999999999999999]
+    """
+
+    scale: float = 1
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive("scale", self.scale)
+        checks.integer("since", self.since, minimum=0)
+
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+        del epoch
+        return self.a / (1 + _restarted(step, self.since) / self.scale)
+
+
+@final
+@dataclass(frozen=True)
+class InverseSqrtPerStep(Schedule):
+    """a / sqrt(1 + t)."""
+
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("since", self.since, minimum=0)
+
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+        del epoch
+        return self.a / math.sqrt(1 + _restarted(step, self.since))
+
+
+@final
+@dataclass(frozen=True)
+class InversePerEpoch(Schedule):
+    """a / (1 + k)."""
+
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("since", self.since, minimum=0)
+
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+        del step
+        return self.a / (1 + _restarted(epoch, self.since))
+
+
+@final
+@dataclass(frozen=True)
+class InverseSqrtPerEpoch(Schedule):
+    """a / sqrt(1 + k)."""
+
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("since", self.since, minimum=0)
+
+    def __call__(self, step: int, epoch: int) -> float:
+        """The step size of this update."""
+        del step
+        return self.a / math.sqrt(1 + _restarted(epoch, self.since))
+
+
+def _restarted(count: int, since: int) -> int:
+    return count - since if count >= since else count
+
+
+def _epoch_counter(steps_per_epoch: int | NumSteps) -> Callable[[int], int]:
+    """The epoch of a step."""
+    if not callable(steps_per_epoch):
+        length = checks.integer("steps_per_epoch", steps_per_epoch, minimum=1)
+        return lambda step: step // length
+    num_steps = steps_per_epoch
+    ends: list[int] = []  # the first step after each epoch, as far as they were asked for
+
+    def epoch_of(step: int) -> int:
+        while not ends or ends[-1] <= step:
+            ends.append((ends[-1] if ends else 0) + num_steps(len(ends), len(ends) + 1))
+        return bisect_right(ends, step)
+
+    return epoch_of

@@ -1,0 +1,1 @@
+"""What each layer adds to a squared gradient norm."""

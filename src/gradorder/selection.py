@@ -1,0 +1,63 @@
+"""The hardest part of a batch (Algorithms 2 and 4 of the paper)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from torch import nn
+
+from gradorder import checks
+from gradorder.batches import Batch, num_examples, take
+from gradorder.orderings.sorted import stable_argsort
+from gradorder.scores import GradientNorm, Score
+
+
+@final
+@dataclass(frozen=True)
+class KeepHardest:
+    """Score a batch at the current weights and keep its hardest examples, hardest first.
+
+    Args:
+        keep: a float is a fraction in (0, 1], ceil(keep * B) examples; an int is a count. At least one example
+            stays, and a batch smaller than the count stays whole.
+        score: any score, or a function `(model, batch) -> (B,)`; the exact gradient norm if not given.
+
+    `select(model, batch)` returns the kept examples in the structure of the batch: tensors, tuples, lists,
+    dicts and any nesting of them.
+
+    Example:
+        >>> select = KeepHardest(2, score=lambda model, batch: batch["difficulty"])
+        >>> batch = {"x": torch.tensor([[1], [2], [3]]), "difficulty": torch.tensor([0.1, 0.9, 0.5])}
+        >>> select(nn.Identity(), batch)["x"]
+        tensor([[2],
+                [3]])
+    """
+
+    keep: float
+    score: Score = field(default_factory=GradientNorm)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.keep, int) and not isinstance(self.keep, bool):
+            checks.integer("keep", self.keep, minimum=1)
+        else:
+            checks.fraction("keep", self.keep)
+        if not callable(self.score):
+            raise TypeError(f"score must be a score such as GradientNorm(), got {self.score!r}")
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Batch:
+        """The hardest examples of the batch, hardest first."""
+        size = num_examples(batch)
+        scores = checks.per_example("score", self.score(model, batch), size)
+        order = stable_argsort(checks.finite_scores(scores), descending=True)
+        return take(batch, order[: self._num_kept(size)])
+
+    def weighted(self, model: nn.Module, batch: Batch) -> tuple[Batch, torch.Tensor]:
+        """The kept examples and one weight for each: ones here, other methods reweight."""
+        kept = self(model, batch)
+        return kept, torch.ones(num_examples(kept))
+
+    def _num_kept(self, size: int) -> int:
+        if isinstance(self.keep, int):
+            return min(self.keep, size)
+        return max(1, math.ceil(self.keep * size))

@@ -1,0 +1,75 @@
+"""The place of a sampler in a run, as plain tensors and numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import torch
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SamplerState:
+    """What `OrderedSampler.state_dict` saves.
+
+    The sequence of the current epoch is saved as it was planned, so that a resumed run sees the same batches
+    whatever else has changed since. Scores that do not exist are left out.
+    """
+
+    num_examples: int
+    batch_size: int
+    seed: int
+    epoch: int
+    consumed: int
+    """Global batches of the epoch that training has used."""
+    is_stepped: bool
+    """Whether `consumed` was counted by `step`."""
+    sequence: torch.Tensor
+    scores_epoch: int
+    """The epoch whose scores made the sequence."""
+    epoch_scores: torch.Tensor | None = None
+    """Those scores, where a later epoch will replay it."""
+    remembered_scores: torch.Tensor | None = None
+    """The last score of each example, NaN where there is none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Copies of the tensors, so that a state does not change as the run goes on."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
+        return {"version": VERSION, **copied}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any], *, num_examples: int, batch_size: int, seed: int) -> Self:
+        """The state, if it is one and was made for a sampler with these settings."""
+        own = {"version": VERSION, "num_examples": num_examples, "batch_size": batch_size, "seed": seed}
+        names = [field.name for field in fields(cls)]
+        for name in ["version", *names[:-2]]:
+            if name not in state:
+                raise ValueError(f"state must be what state_dict() returned, but it has no {name!r}")
+            if name in own and state[name] != own[name]:
+                raise ValueError(f"state was made with {name}={state[name]}, but this sampler has {own[name]}")
+        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state})
+        loaded._check()
+        return loaded
+
+    def _check(self) -> None:
+        lowest, highest = (int(self.sequence.min()), int(self.sequence.max())) if len(self.sequence) else (0, 0)
+        if self.sequence.dtype != torch.int64 or lowest < 0 or highest >= self.num_examples:
+            raise ValueError(
+                f"state must name examples 0 to {self.num_examples - 1} in its sequence, "
+                f"got {lowest} to {highest} of {self.sequence.dtype}"
+            )
+        num_batches = -(-len(self.sequence) // self.batch_size)
+        if not 0 <= self.consumed <= num_batches:
+            raise ValueError(f"state must have consumed 0 to {num_batches} batches, got {self.consumed}")
+        for name in ("epoch_scores", "remembered_scores"):
+            scores = getattr(self, name)
+            if scores is not None and scores.shape != (self.num_examples,):
+                raise ValueError(
+                    f"state must hold {name} of {self.num_examples} numbers, got shape {tuple(scores.shape)}"
+                )
+
+
+def _on_cpu(value: Any) -> Any:  # noqa: ANN401 - a tensor or a number
+    return value.to("cpu", copy=True) if isinstance(value, torch.Tensor) else value

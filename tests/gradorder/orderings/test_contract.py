@@ -1,0 +1,135 @@
+"""One contract for every ordering: a new one joins by being listed in ORDERINGS."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradorder as go
+from gradorder import orderings
+
+ORDERINGS = [
+    go.Descending(),
+    go.Ascending(),
+    go.Shuffled(),
+    go.ShuffledOnce(),
+    go.Sequential(),
+    go.PlackettLuce(),
+    go.PlackettLuce(temperature=0.1),
+    go.FlipFlop(go.Shuffled()),
+    go.FlipFlop(go.Descending()),
+    go.FlipFlop(go.PlackettLuce()),
+]
+scored = [ordering for ordering in ORDERINGS if ordering.needs_scores]
+every_ordering = pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
+every_scored = pytest.mark.parametrize("ordering", scored, ids=str)
+score_lists = st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=50)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_every_public_ordering_is_listed():
+    public = {
+        value
+        for value in vars(orderings).values()
+        if isinstance(value, type) and issubclass(value, go.Ordering) and value is not go.Ordering
+    }
+    assert public == {type(ordering) for ordering in ORDERINGS}
+
+
+@every_ordering
+@given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
+def test_gives_a_permutation(ordering, scores, epoch, seed):
+    order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))
+    assert order.dtype == torch.int64
+    assert sorted(order.tolist()) == list(range(len(scores)))
+
+
+@every_ordering
+def test_the_generator_alone_decides(ordering):
+    scores = torch.rand(40)
+    before = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state())
+    first = ordering(scores, epoch=3, generator=generator(7))
+    torch.rand(5)
+    again = ordering(scores, epoch=3, generator=generator(7))
+    torch.set_rng_state(before[2])
+    ordering(scores, epoch=3, generator=generator(8))
+    assert torch.equal(first, again)
+    assert random.getstate() == before[0]
+    assert np.random.get_state()[1].tolist() == before[1]
+    assert torch.equal(torch.get_rng_state(), before[2])
+
+
+@every_ordering
+def test_leaves_the_scores_alone(ordering):
+    scores = torch.rand(20)
+    copy = scores.clone()
+    ordering(scores, epoch=0, generator=generator())
+    assert torch.equal(scores, copy)
+
+
+@every_ordering
+def test_is_final_and_frozen(ordering):
+    assert type(ordering).__final__
+    assert dataclasses.is_dataclass(ordering)
+    assert type(ordering)(**{f.name: getattr(ordering, f.name) for f in dataclasses.fields(ordering)}) == ordering
+    assert hash(ordering) == hash(dataclasses.replace(ordering))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ordering.inner = None
+
+
+@every_ordering
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_refuses_scores_that_are_not_finite(ordering, bad):
+    scores = torch.rand(100)
+    scores[[3, 50, 51, 52, 53, 54, 99]] = bad
+    with pytest.raises(go.NonFiniteScoresError, match=r"7 of 100.*3, 50, 51, 52, 53, \.\.\.") as caught:
+        ordering(scores, epoch=0, generator=generator())
+    assert caught.value.num_bad == 7
+    assert caught.value.first_indices == (3, 50, 51, 52, 53)
+
+
+@every_ordering
+def test_refuses_bad_arguments(ordering):
+    with pytest.raises(ValueError, match=r"expected 4, got 3"):
+        ordering(torch.rand(3), epoch=0, generator=generator(), num_examples=4)
+    with pytest.raises(ValueError, match=r"epoch must be an integer >= 0, got -1"):
+        ordering(torch.rand(3), epoch=-1, generator=generator())
+    with pytest.raises(ValueError, match=r"one-dimensional.*\(3, 1\)"):
+        ordering(torch.rand(3, 1), epoch=0, generator=generator())
+    with pytest.raises(ValueError, match=r'reduction="none"'):
+        ordering(torch.tensor(1.0), epoch=0, generator=generator())
+
+
+@every_ordering
+def test_scores_may_be_missing_only_where_none_are_needed(ordering):
+    if ordering.needs_scores:
+        with pytest.raises(ValueError, match="scores must be given"):
+            ordering(None, epoch=0, generator=generator(), num_examples=5)
+    else:
+        with pytest.raises(ValueError, match="num_examples must be given"):
+            ordering(None, epoch=0, generator=generator())
+        order = ordering(None, epoch=0, generator=generator(), num_examples=5)
+        assert sorted(order.tolist()) == list(range(5))
+
+
+@every_scored
+def test_scores_matter(ordering):
+    scores = torch.logspace(0, 30, 50)
+    order = ordering(scores, epoch=0, generator=generator())
+    mirrored = ordering(scores.flip(0), epoch=0, generator=generator())
+    assert not torch.equal(order, mirrored)
+
+
+@every_ordering
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
+def test_any_real_dtype(ordering, dtype):
+    scores = torch.randperm(30).to(dtype)
+    order = ordering(scores, epoch=1, generator=generator())
+    assert torch.equal(order, ordering(scores.float(), epoch=1, generator=generator()))

@@ -1,0 +1,541 @@
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
+
+import gradorder as go
+
+SCORES = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0, 8.0, 6.0, 0.0])
+
+DESCENDING = sorted(range(10), key=lambda i: -SCORES[i])
+
+
+def planned(*args, scores=SCORES, epoch=0, **settings):
+    sampler = go.OrderedSampler(10, *args, **settings)
+    sampler.set_epoch(epoch, scores=scores)
+    return sampler
+
+
+def batches(sampler):
+    return list(BatchSampler(sampler, sampler.loader_batch_size, drop_last=False))
+
+
+# ------------------------------------------------------------------------------------------------ order
+
+
+def test_is_a_distributed_sampler():
+    assert isinstance(go.OrderedSampler(10), DistributedSampler)
+
+
+def test_hands_out_the_order_batch_after_batch():
+    sampler = planned(4)
+    assert batches(sampler) == [DESCENDING[:4], DESCENDING[4:8], DESCENDING[8:]]
+    assert len(sampler) == 10
+    assert batches(sampler) == batches(sampler)
+    assert all(type(index) is int for index in sampler)
+
+
+def test_random_epochs_use_the_seed_and_the_epoch():
+    def epochs(seed):
+        sampler = go.OrderedSampler(50, 8, ordering=go.Shuffled(), seed=seed)
+        for epoch in range(4):
+            sampler.set_epoch(epoch)
+            yield tuple(sampler)
+
+    assert list(epochs(0)) == list(epochs(0))
+    assert len({*epochs(0), *epochs(1)}) == 8
+
+
+def test_random_epochs_are_the_same_for_every_ordering_and_layout():
+    """So that runs can be compared on the same warm-up."""
+    expected = list(go.OrderedSampler(10, 4, ordering=go.Shuffled()))
+    for settings in ({}, {"layout": "dealt"}, {"keep": 0.5}, {"ordering": go.FlipFlop(go.Descending())}):
+        assert list(go.OrderedSampler(10, 4, start_epoch=1, **settings)) == expected
+
+
+def test_start_epoch_random_and_complete_before_ordered_and_kept_after():
+    sampler = go.OrderedSampler(10, 4, start_epoch=2, keep=0.5)
+    for epoch in range(4):
+        sampler.set_epoch(epoch, scores=SCORES)
+        if epoch < 2:
+            assert sorted(sampler) == list(range(10))
+            assert list(sampler) != DESCENDING
+        else:
+            assert list(sampler) == DESCENDING[:5]
+
+
+def test_labels_balance_ordered_and_random_epochs():
+    labels = [0, 1] * 5
+    sampler = go.OrderedSampler(10, 4, labels=labels, start_epoch=1)
+    for epoch in range(2):
+        sampler.set_epoch(epoch, scores=SCORES)
+        for batch in batches(sampler):
+            assert sum(labels[i] for i in batch) == len(batch) / 2
+    evens = [i for i in sampler if i % 2 == 0]
+    assert evens == [i for i in DESCENDING if i % 2 == 0]
+
+
+def test_dealt_layout():
+    sampler = planned(5, layout="dealt")
+    assert list(sampler) == DESCENDING[::2] + DESCENDING[1::2]
+
+
+def test_drop_last_leaves_out_the_short_batch():
+    sampler = planned(4, drop_last=True)
+    assert batches(sampler) == [DESCENDING[:4], DESCENDING[4:8]]
+    assert len(sampler) == 8
+    dealt = planned(4, drop_last=True, layout="dealt")
+    assert len(batches(dealt)) == 2
+
+
+# ------------------------------------------------------------------------------------------------ sizes
+
+
+@given(
+    num_examples=st.integers(1, 60),
+    batch_size=st.integers(1, 20),
+    keep=st.floats(0.01, 1),
+    num_classes=st.integers(0, 4),
+    start_epoch=st.integers(0, 2),
+)
+def test_the_promised_number_of_examples_is_the_number_seen(
+    num_examples, batch_size, keep, num_classes, start_epoch
+):
+    labels = np.arange(num_examples) % num_classes if num_classes else None
+    sampler = go.OrderedSampler(num_examples, batch_size, keep=keep, labels=labels, start_epoch=start_epoch)
+    promised = [sampler.num_steps(epoch, epoch + 1) for epoch in range(4)]
+    assert sampler.num_steps(0, 4) == sum(promised)
+    for epoch in range(4):
+        sampler.set_epoch(epoch, scores=torch.rand(num_examples))
+        counts = [num_examples] if labels is None else np.bincount(labels)
+        expected = num_examples if epoch < start_epoch else sum(max(1, math.ceil(keep * n)) for n in counts)
+        seen = list(sampler)
+        assert len(seen) == len(set(seen)) == len(sampler) == expected
+        assert len(batches(sampler)) == promised[epoch] == math.ceil(expected / batch_size)
+
+
+def test_keep_may_follow_the_epoch():
+    sampler = go.OrderedSampler(10, 2, keep=lambda epoch: 1 / (1 + epoch))
+    assert sampler.num_steps(0, 3) == 5 + 3 + 2
+    for epoch, length in enumerate([10, 5, 4]):
+        sampler.set_epoch(epoch, scores=SCORES)
+        assert list(sampler) == DESCENDING[:length]
+
+
+def test_num_steps_counts_a_planned_epoch_as_it_is():
+    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    sampler.set_epoch(0)  # nothing remembered: random and complete
+    assert sampler.num_steps(0, 2) == 5 + 3
+
+
+def test_a_broken_promise_is_said_aloud():
+    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    assert sampler.num_steps(0, 3) == 9
+    sampler.set_epoch(0, scores=SCORES)
+    with pytest.warns(UserWarning, match=r"epoch 1 has 5 steps, not the 3 that num_steps counted"):
+        forget_scores(sampler).set_epoch(1)
+
+
+def forget_scores(sampler):
+    sampler._memory.restore(None)
+    return sampler
+
+
+# ------------------------------------------------------------------------------------------------ planning
+
+
+def test_scores_are_computed_only_when_needed():
+    calls = []
+
+    def scores():
+        calls.append(1)
+        return SCORES
+
+    sampler = go.OrderedSampler(10, 4, start_epoch=1)
+    sampler.set_epoch(0, scores=scores)
+    assert calls == []
+    sampler.set_epoch(1, scores=scores)
+    assert calls == [1]
+    unscored = go.OrderedSampler(10, 4, ordering=go.Shuffled())
+    unscored.set_epoch(1, scores=scores)
+    assert calls == [1]
+
+
+def test_set_epoch_again_without_scores_changes_nothing():
+    sampler = planned(4)
+    sampler.set_epoch(0)
+    assert list(sampler) == DESCENDING
+
+
+def test_set_epoch_again_with_scores_replans_until_something_is_consumed():
+    sampler = planned(4)
+    sampler.set_epoch(0, scores=-SCORES)
+    assert list(sampler) == DESCENDING[::-1]
+    iterator = iter(sampler)
+    next(iterator)
+    sampler.set_epoch(0, scores=SCORES)  # handed out, but not consumed
+    assert list(sampler) == DESCENDING
+    iterator = iter(sampler)
+    next(iterator)
+    sampler.step()
+    sampler.set_epoch(0, scores=lambda: pytest.fail("called for an epoch under way"))
+    assert list(sampler) == DESCENDING
+
+
+def test_an_iterator_keeps_the_plan_it_was_made_with():
+    sampler = planned(4)
+    iterator = iter(sampler)
+    assert next(iterator) == DESCENDING[0]
+    sampler.set_epoch(1, scores=-SCORES)
+    assert list(iterator) == DESCENDING[1:]
+    assert list(sampler) == DESCENDING[::-1]
+
+
+def test_looking_does_not_consume():
+    sampler = planned(4)
+    list(sampler)
+    next(iter(sampler))
+    assert sampler.state_dict()["consumed"] == 1
+    list(sampler)
+    next(iter(sampler))
+    sampler.step()
+    list(sampler)
+    assert sampler.state_dict()["consumed"] == 0
+
+
+def test_a_failed_plan_leaves_the_sampler_as_it_was():
+    sampler = planned(4)
+    next(iter(sampler))
+    sampler.step(torch.rand(4))
+    before = sampler.state_dict()
+    for bad in (torch.rand(9), torch.full((10,), math.nan), lambda: 1 / 0):
+        with pytest.raises((ValueError, ZeroDivisionError)):
+            sampler.set_epoch(1, scores=bad)
+    after = sampler.state_dict()
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(before[key], after[key], equal_nan=True) for key in before)
+
+
+def test_scores_stay_as_they_were_given_when_the_caller_changes_them():
+    scores = SCORES.clone()
+    sampler = go.OrderedSampler(10, 4, ordering=go.FlipFlop(go.Descending()))
+    sampler.set_epoch(0, scores=scores)
+    scores.zero_()
+    sampler.set_epoch(1)
+    assert list(sampler) == DESCENDING[::-1]
+    sampler.set_epoch(2)
+    assert list(sampler) == DESCENDING
+
+
+# ------------------------------------------------------------------------------------------------ FlipFlop
+
+
+def test_flip_flop_reverses_the_kept_part_and_reuses_the_scores():
+    sampler = go.OrderedSampler(10, 4, ordering=go.FlipFlop(go.Descending()), keep=0.4)
+    sampler.set_epoch(0, scores=SCORES)
+    assert list(sampler) == DESCENDING[:4]
+    sampler.set_epoch(1, scores=lambda: pytest.fail("the even epoch's scores serve"))
+    assert list(sampler) == DESCENDING[3::-1]
+    sampler.set_epoch(2, scores=-SCORES)
+    assert list(sampler) == DESCENDING[:5:-1]
+
+
+def test_flip_flop_replays_random_epochs_too():
+    for ordering in (go.FlipFlop(go.Shuffled()), go.FlipFlop(go.Descending())):
+        sampler = go.OrderedSampler(10, 4, ordering=ordering, keep=0.5)
+        sampler.set_epoch(0)
+        even = list(sampler)
+        for _ in range(3 if ordering.needs_scores else 0):
+            list(sampler)
+        sampler.set_epoch(1)
+        assert list(sampler) == even[::-1]
+
+
+def test_flip_flop_that_starts_odd_is_ordered_from_its_start():
+    sampler = go.OrderedSampler(10, 4, ordering=go.FlipFlop(go.Descending()), start_epoch=1)
+    sampler.set_epoch(0)
+    sampler.set_epoch(1, scores=SCORES)
+    assert list(sampler) == DESCENDING[::-1]
+
+
+def test_flip_flop_with_labels_brings_the_same_batches_back():
+    labels = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+    sampler = go.OrderedSampler(12, 4, ordering=go.FlipFlop(go.Shuffled()), labels=labels)
+    sampler.set_epoch(0)
+    even = batches(sampler)
+    sampler.set_epoch(1)
+    assert batches(sampler) == [batch[::-1] for batch in even[::-1]]
+
+
+# ------------------------------------------------------------------------------------------------ consuming
+
+
+def train(sampler, epoch, scores_of, scores=None):
+    """One epoch as a user runs it, returning the batches."""
+    sampler.set_epoch(epoch, scores=scores)
+    seen = []
+    for batch in BatchSampler(sampler, sampler.loader_batch_size, drop_last=False):
+        seen.append(batch)
+        sampler.step(scores_of[batch])
+    return seen
+
+
+def test_remembered_scores_order_the_next_epoch():
+    sampler = go.OrderedSampler(10, 4, keep=0.6)
+    assert sorted(sum(train(sampler, 0, SCORES), [])) == list(range(10))  # nothing remembered yet
+    assert sum(train(sampler, 1, SCORES), []) == DESCENDING[:6]
+    # The examples left out keep the score they had.
+    changed = -SCORES
+    assert sum(train(sampler, 2, changed), []) == DESCENDING[:6]
+    sampler.set_epoch(3)
+    assert list(sampler)[:4] == DESCENDING[6:]
+
+
+def test_given_scores_win_and_replace_what_was_remembered():
+    sampler = go.OrderedSampler(10, 4)
+    train(sampler, 0, SCORES)
+    sampler.set_epoch(1, scores=-SCORES)
+    assert list(sampler) == DESCENDING[::-1]
+    sampler.set_epoch(2)
+    assert list(sampler) == DESCENDING[::-1]
+
+
+def test_scores_given_before_the_start_are_remembered():
+    sampler = go.OrderedSampler(10, 4, start_epoch=1)
+    sampler.set_epoch(0, scores=SCORES)
+    assert list(sampler) != DESCENDING
+    sampler.set_epoch(1)
+    assert list(sampler) == DESCENDING
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_an_example_never_scored_ranks_as_the_hardest(dtype):
+    sampler = go.OrderedSampler(10, 4)
+    iterator = iter(sampler)
+    first = [next(iterator) for _ in range(4)]
+    sampler.step(SCORES[first].to(dtype))
+    sampler.set_epoch(1)
+    assert list(sampler) == sorted(set(range(10)) - set(first)) + sorted(first, key=lambda i: -SCORES[i])
+
+
+def test_steps_are_matched_to_batches_whatever_was_prefetched():
+    sampler = go.OrderedSampler(10, 4)
+    ahead = batches(sampler)  # everything issued before the first step
+    for batch in ahead:
+        sampler.step(SCORES[batch])
+    sampler.set_epoch(1)
+    assert list(sampler) == DESCENDING
+
+
+def test_losses_with_grad_are_remembered_without_it():
+    sampler = go.OrderedSampler(4, 4)
+    next(iter(sampler))
+    sampler.step(torch.rand(4, requires_grad=True))
+    assert not sampler.state_dict()["remembered_scores"].requires_grad
+
+
+def test_weights_and_loss_scale_of_the_next_batch():
+    sampler = planned(4)
+    for length in (4, 4, 2):
+        assert sampler.weights.tolist() == [1.0] * length
+        assert sampler.loss_scale == 1.0
+        if length == 4 and sampler._progress.issued == 0:
+            iterator = iter(BatchSampler(sampler, 4, drop_last=False))
+            list(iterator)
+        sampler.step()
+    with pytest.raises(go.StepError, match="epoch 0 is over"):
+        _ = sampler.weights
+
+
+# ------------------------------------------------------------------------------------------------ DataLoader
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
+)
+def test_data_loader(settings):
+    dataset = Numbers()
+    sampler = go.OrderedSampler(dataset, 4, keep=0.8)
+    loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler, **settings)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        assert len(loader) == (3 if epoch == 0 else 2)
+        seen = []
+        for batch in loader:
+            seen += batch.tolist()
+            sampler.step(SCORES[batch])
+        assert sorted(seen) == list(range(10)) if epoch == 0 else seen == DESCENDING[:8]
+
+
+# ------------------------------------------------------------------------------------------------ ranks
+
+
+@pytest.mark.parametrize("num_replicas", [2, 3, 4])
+def test_slices_of_all_ranks_make_the_global_batches(num_replicas):
+    expected = batches(planned(12, scores=SCORES))
+    ranks = [planned(12, num_replicas=num_replicas, rank=rank) for rank in range(num_replicas)]
+    slices = [batches(rank) for rank in ranks]
+    assert [sum((rank[number] for rank in slices), []) for number in range(len(expected))] == expected
+    assert [len(rank) for rank in ranks] == [sum(map(len, part)) for part in slices]
+    assert sum(rank.loss_scale for rank in ranks) == pytest.approx(num_replicas)
+
+
+def test_ranks_are_checked():
+    with pytest.raises(ValueError, match=r"batch_size must be divisible by num_replicas=3, got 4"):
+        go.OrderedSampler(10, 4, num_replicas=3, rank=0)
+    with pytest.raises(ValueError, match=r"rank must be below num_replicas=2, got 2"):
+        go.OrderedSampler(10, 4, num_replicas=2, rank=2)
+    with pytest.raises(ValueError, match=r"last batch of epoch 0 has 2 examples for 4 processes.*drop_last"):
+        go.OrderedSampler(10, 8, num_replicas=4, rank=0)
+    sampler = go.OrderedSampler(8, 4, num_replicas=2, rank=0)
+    next(iter(sampler))
+    with pytest.raises(NotImplementedError, match="pass scores to set_epoch instead"):
+        sampler.step(torch.rand(2))
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+
+class Sized:
+    def __len__(self):
+        return 3
+
+
+class Unsized(Dataset):
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"keep": 0.0}, r"keep must be in \(0, 1\], got 0.0"),
+        ({"keep": 1.5}, r"keep must be in \(0, 1\], got 1.5"),
+        ({"keep": -0.5}, r"keep must be in \(0, 1\], got -0.5"),
+        ({"keep": math.nan}, r"keep must be in \(0, 1\], got nan"),
+        ({"keep": "half"}, r"keep must be in \(0, 1\], got 'half'"),
+        ({"keep": True}, r"keep must be in \(0, 1\], got True"),
+        ({"keep": lambda epoch: 2.0}, r"keep\(0\) must be in \(0, 1\], got 2.0"),
+        ({"keep": lambda epoch: 0.5 - epoch, "start_epoch": 3}, r"keep\(3\) must be in \(0, 1\], got -2.5"),
+        ({"batch_size": 0}, r"batch_size must be a positive integer, got 0"),
+        ({"batch_size": -1}, r"batch_size must be a positive integer, got -1"),
+        ({"batch_size": 2.5}, r"batch_size must be a positive integer, got 2.5"),
+        ({"batch_size": True}, r"batch_size must be a positive integer, got True"),
+        ({"dataset_or_length": 0}, r"dataset_or_length must be a positive integer, got 0"),
+        ({"dataset_or_length": []}, r"dataset_or_length must hold at least one example, got an empty list"),
+        ({"dataset_or_length": Stream()}, r"dataset_or_length must be map-style.*got Stream"),
+        ({"dataset_or_length": Sized()}, r"dataset_or_length must be map-style.*got Sized"),
+        ({"dataset_or_length": Unsized()}, r"dataset_or_length must have a length.*got Unsized"),
+        ({"dataset_or_length": iter([1])}, r"dataset_or_length must be map-style"),
+        ({"labels": [0, 1]}, r"labels must hold one label per example: expected shape \(10,\), got \(2,\)"),
+        ({"labels": torch.zeros(10, 2, dtype=torch.long)}, r"labels .*got \(10, 2\)"),
+        ({"start_epoch": -1}, r"start_epoch must be an integer >= 0, got -1"),
+        ({"seed": -1}, r"seed must be an integer >= 0, got -1"),
+        ({"seed": 0.5}, r"seed must be an integer >= 0, got 0.5"),
+        ({"layout": "spiral"}, r"layout must be one of 'contiguous', 'dealt', got 'spiral'"),
+        ({"layout": "dealt", "ordering": go.Shuffled()}, r"layout='dealt' needs an ordering by scores"),
+        ({"ordering": go.Descending}, r"ordering must be an Ordering such as Descending\(\)"),
+        ({"ordering": "descending"}, r"ordering must be an Ordering"),
+        ({"batch_size": 11, "drop_last": True}, r"batch_size must be at most the 10 examples of epoch 0"),
+        ({"batch_size": 8, "drop_last": True, "keep": 0.5}, r"at most the 5 examples of epoch 0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused_at_construction(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        go.OrderedSampler(**{"dataset_or_length": 10, "batch_size": 4, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores", "message"),
+    [
+        (-1, None, r"epoch must be an integer >= 0, got -1"),
+        (1.0, None, r"epoch must be an integer >= 0, got 1.0"),
+        (0, torch.rand(9), r"scores must hold one number per example: expected 10, got 9"),
+        (0, torch.rand(10, 1), r"scores must be a one-dimensional tensor of real numbers, got shape \(10, 1\)"),
+        (0, lambda: torch.tensor(0.5), r'use reduction="none"'),
+        (0, torch.tensor([1.0] * 8 + [math.nan, math.inf]), r"2 of 10 are NaN or infinite \(examples 8, 9\)"),
+    ],
+)
+def test_bad_plans_are_refused(epoch, scores, message):
+    with pytest.raises(ValueError, match=message):
+        go.OrderedSampler(10, 4).set_epoch(epoch, scores=scores)
+
+
+def test_bad_ranges_of_epochs_are_refused():
+    with pytest.raises(ValueError, match=r"last_epoch must be an integer >= 3, got 2"):
+        go.OrderedSampler(10, 4).num_steps(3, 2)
+
+
+def test_bad_steps_are_refused_and_change_nothing():
+    sampler = planned(4)
+    with pytest.raises(go.StepError, match=r"step must follow a batch: 0 were issued"):
+        sampler.step()
+    next(iter(sampler))
+    with pytest.raises(
+        ValueError, match=r"batch 0 of epoch 0 must give one number per example, shape \(4,\), got shape \(3,\)"
+    ):
+        sampler.step(torch.rand(3))
+    with pytest.raises(ValueError, match=r'use reduction="none"'):
+        sampler.step(torch.tensor(1.0))
+    bad = torch.tensor([1.0, math.nan, 2.0, math.inf])
+    with pytest.raises(go.NonFiniteScoresError, match=f"examples {DESCENDING[1]}, {DESCENDING[3]}"):
+        sampler.step(bad)
+    assert sampler.state_dict()["remembered_scores"].tolist() == SCORES.tolist()
+    sampler.step(torch.rand(4))
+    with pytest.raises(go.StepError, match=r"1 were issued in this iteration of epoch 0 and 1 consumed already"):
+        sampler.step()
+
+
+def test_an_ordering_of_the_users_own_is_checked():
+    @dataclass(frozen=True)
+    class Broken(go.Ordering):
+        order: tuple
+
+        needs_scores = False
+
+        def _order(self, scores, num_examples, epoch, generator):
+            return torch.tensor(self.order)
+
+    for order, message in [
+        ((0, 1, 1), "one without example 2"),
+        ((0, 1, 3), "indices from 0 to 3"),
+        ((0, 1), r"shape \(2,\)"),
+        ((0.0, 1.0, 2.0), "torch.float32"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            list(go.OrderedSampler(3, 2, ordering=Broken(order)))
+    assert list(go.OrderedSampler(3, 2, ordering=Broken((2, 0, 1)))) == [2, 0, 1]
+
+
+def test_an_ordering_with_replacement_takes_no_labels_and_no_keep():
+    @dataclass(frozen=True)
+    class Draws(go.Ordering):
+        needs_scores = False
+        with_replacement = True
+
+        def _order(self, scores, num_examples, epoch, generator):
+            return torch.randint(num_examples, (num_examples,), generator=generator)
+
+    assert len(list(go.OrderedSampler(10, 4, ordering=Draws()))) == 10
+    for settings in ({"labels": [0] * 10}, {"keep": 0.5}, {"keep": lambda epoch: 1.0}):
+        with pytest.raises(ValueError, match="labels and keep must not be given"):
+            go.OrderedSampler(10, 4, ordering=Draws(), **settings)

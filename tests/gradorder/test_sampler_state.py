@@ -1,0 +1,204 @@
+"""A run stopped after any step and resumed sees exactly the batches it would have seen."""
+
+import io
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import BatchSampler, DataLoader
+
+import gradorder as go
+
+SIZE, BATCH, EPOCHS = 22, 4, 4
+LABELS = [i % 3 for i in range(SIZE)]
+
+SETTINGS = [
+    {},
+    {"keep": 0.6},
+    {"ordering": go.Shuffled()},
+    {"ordering": go.PlackettLuce(), "keep": 0.5, "start_epoch": 1},
+    {"ordering": go.FlipFlop(go.Descending()), "keep": 0.5},
+    {"ordering": go.FlipFlop(go.PlackettLuce()), "labels": LABELS},
+    {"labels": LABELS, "keep": lambda epoch: 1 / (1 + epoch)},
+    {"layout": "dealt", "drop_last": True},
+]
+every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=str)
+
+
+def score(epoch, batch):
+    """A stand-in for a loss that changes as training goes on."""
+    return torch.tensor([math.sin(7 * i + epoch) + 2 for i in batch])
+
+
+def given_scores(epoch):
+    return score(epoch + 0.5, range(SIZE))
+
+
+def saved_and_loaded(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+def run(sampler, *, first_epoch=0, uses_step=True, gives_scores=False, stop_after=None):
+    """The batches that training consumed, and the state after `stop_after` of them."""
+    seen = []
+    for epoch in range(first_epoch, EPOCHS):
+        sampler.set_epoch(epoch, scores=(lambda epoch=epoch: given_scores(epoch)) if gives_scores else None)
+        for batch in BatchSampler(sampler, sampler.loader_batch_size, drop_last=False):
+            seen.append((epoch, tuple(batch)))
+            if uses_step:
+                sampler.step(None if gives_scores else score(epoch, batch))
+            if len(seen) == stop_after:
+                return seen, saved_and_loaded(sampler.state_dict())
+    return seen, saved_and_loaded(sampler.state_dict())
+
+
+@every_setting
+@pytest.mark.parametrize("gives_scores", [True, False])
+@pytest.mark.parametrize("uses_step", [True, False])
+def test_resuming_after_any_step(settings, gives_scores, uses_step):
+    straight, _ = run(new(settings), gives_scores=gives_scores, uses_step=uses_step)
+    for stop in range(1, len(straight) + 1):
+        seen, state = run(new(settings), stop_after=stop, gives_scores=gives_scores, uses_step=uses_step)
+        resumed = new(settings)
+        resumed.load_state_dict(state)
+        rest, _ = run(resumed, first_epoch=resumed.epoch, gives_scores=gives_scores, uses_step=uses_step)
+        assert seen + rest == straight, f"stopped after {stop} steps"
+
+
+def new(settings):
+    return go.OrderedSampler(SIZE, BATCH, **settings)
+
+
+@every_setting
+def test_the_state_is_plain_tensors_and_numbers(settings):
+    _, state = run(new(settings))
+    assert all(isinstance(value, torch.Tensor | int | float | bool) for value in state.values())
+
+
+def test_a_state_is_a_copy():
+    sampler = new({})
+    sampler.set_epoch(0, scores=given_scores(0))
+    state = sampler.state_dict()
+    before = {key: torch.as_tensor(value).clone() for key, value in state.items()}
+    for _ in range(2):
+        run(sampler)
+    assert all(torch.equal(torch.as_tensor(state[key]), before[key]) for key in state)
+    other = new({})
+    other.load_state_dict(state)
+    run(other, first_epoch=0)
+    assert all(torch.equal(torch.as_tensor(state[key]), before[key]) for key in state)
+
+
+def test_only_the_first_iteration_after_loading_starts_in_the_middle():
+    sampler = new({"ordering": go.Shuffled()})
+    whole = list(sampler)
+    _, state = run(sampler, stop_after=2)
+    resumed = new({"ordering": go.Shuffled()})
+    resumed.load_state_dict(state)
+    assert len(resumed) == SIZE
+    assert list(resumed) == whole[2 * BATCH :]
+    assert list(resumed) == whole
+
+
+def test_a_finished_epoch_resumes_empty():
+    sampler = new({})
+    _, state = run(sampler)
+    resumed = new({})
+    resumed.load_state_dict(state)
+    assert resumed.epoch == EPOCHS - 1
+    assert list(resumed) == []
+
+
+def test_setting_the_loaded_epoch_keeps_the_place_and_another_epoch_drops_it():
+    _, state = run(new({}), stop_after=2)
+    resumed = new({})
+    resumed.load_state_dict(state)
+    resumed.set_epoch(0)
+    resumed.set_epoch(0, scores=lambda: pytest.fail("the epoch is under way"))
+    assert len(list(resumed)) == SIZE - 2 * BATCH
+    resumed.load_state_dict(state)
+    resumed.set_epoch(1)
+    assert len(list(resumed)) == SIZE
+
+
+def test_resumed_steps_go_on_counting():
+    _, state = run(new({}), stop_after=2)
+    resumed = new({})
+    resumed.load_state_dict(state)
+    next(iter(resumed))
+    resumed.step()
+    assert resumed.state_dict()["consumed"] == 3
+    with pytest.raises(go.StepError, match="3 were issued"):
+        resumed.step()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_with_prefetching_workers_the_state_counts_what_was_consumed(num_workers):
+    def loader(sampler):
+        return DataLoader(range(SIZE), batch_size=BATCH, sampler=sampler, num_workers=num_workers)
+
+    sampler = new({})
+    sampler.set_epoch(0, scores=given_scores(0))
+    iterator = iter(loader(sampler))
+    straight = [next(iterator).tolist() for _ in range(2)]
+    sampler.step()
+    sampler.step()
+    state = saved_and_loaded(sampler.state_dict())
+    straight += [batch.tolist() for batch in iterator]
+    resumed = new({})
+    resumed.load_state_dict(state)
+    assert straight[2:] == [batch.tolist() for batch in loader(resumed)]
+
+
+@given(before=st.sampled_from([1, 2, 4]), after=st.sampled_from([1, 2, 4]), stop=st.integers(0, 5))
+def test_resuming_on_another_number_of_processes(before, after, stop):
+    def ranks(count):
+        made = [go.OrderedSampler(24, 4, num_replicas=count, rank=rank) for rank in range(count)]
+        for sampler in made:
+            sampler.set_epoch(0, scores=torch.arange(24.0))
+        return made
+
+    def global_batches(samplers):
+        parts = [list(BatchSampler(s, s.loader_batch_size, drop_last=False)) for s in samplers]
+        return [sum(slices, []) for slices in zip(*parts, strict=True)]
+
+    old = ranks(before)
+    for sampler in old:
+        iterator = iter(sampler)
+        for _ in range(stop):
+            [next(iterator) for _ in range(sampler.loader_batch_size)]
+            sampler.step()
+    states = [saved_and_loaded(sampler.state_dict()) for sampler in old]
+    fresh = ranks(after)
+    for sampler in fresh:
+        sampler.load_state_dict(states[0])
+    assert global_batches(fresh) == global_batches(ranks(1))[stop:]
+
+
+def test_a_state_of_something_else_is_refused_and_changes_nothing():
+    sampler = new({})
+    good = sampler.state_dict()
+    with pytest.raises(ValueError, match=r"state was made with num_examples=22, but this sampler has 23"):
+        go.OrderedSampler(23, BATCH).load_state_dict(good)
+    with pytest.raises(ValueError, match=r"state was made with batch_size=4, but this sampler has 5"):
+        go.OrderedSampler(SIZE, 5).load_state_dict(good)
+    with pytest.raises(ValueError, match=r"state was made with seed=0, but this sampler has 1"):
+        go.OrderedSampler(SIZE, BATCH, seed=1).load_state_dict(good)
+    with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 1"):
+        sampler.load_state_dict({**good, "version": 0})
+    with pytest.raises(ValueError, match=r"it has no 'version'"):
+        sampler.load_state_dict({})
+    with pytest.raises(ValueError, match=r"it has no 'sequence'"):
+        sampler.load_state_dict({key: value for key, value in good.items() if key != "sequence"})
+    with pytest.raises(ValueError, match="examples 0 to 21"):
+        sampler.load_state_dict({**good, "sequence": torch.tensor([22])})
+    with pytest.raises(ValueError, match=r"consumed 0 to 6 batches, got 7"):
+        sampler.load_state_dict({**good, "consumed": 7})
+    with pytest.raises(ValueError, match=r"remembered_scores.*22 numbers, got shape \(3,\)"):
+        sampler.load_state_dict({**good, "remembered_scores": torch.rand(3)})
+    assert torch.equal(sampler.state_dict()["sequence"], good["sequence"])
