@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812 - torch's own habit
+from torch.nn import functional as F
 
 from gradorder.batches import Batch
 

@@ -83,7 +83,7 @@ def _per_example(
 ) -> torch.Tensor:
     """`reduce` of each example's gradients, vectorised over chunks of examples."""
     size = num_examples(batch)
-    if not has_only_tensor_rows(batch):
+    if not has_only_tensor_rows(batch) or any(isinstance(module, nn.RNNBase) for module in model.modules()):
         return one_at_a_time(model, batch, losses)
     parameters = reference.trainable_parameters(model)
     num_entries = sum(parameter.numel() for parameter in parameters)

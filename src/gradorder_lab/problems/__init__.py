@@ -1,0 +1,1 @@
+"""The convex problems of the paper."""

@@ -1,0 +1,1 @@
+"""One file per experiment: its recipes and its figure."""

@@ -1,0 +1,43 @@
+import math
+
+import pytest
+import torch
+
+import gradorder as go
+from gradorder.memory import ScoreMemory
+
+
+class Elsewhere(torch.Tensor):
+    """A CPU tensor that says it lives on an accelerator."""
+
+    @property
+    def device(self):
+        return torch.device("cuda")
+
+
+def test_scores_on_an_accelerator_wait_until_they_are_read():
+    memory = ScoreMemory(4)
+    scores = torch.tensor([1.0, math.nan]).as_subclass(Elsewhere)
+    memory.remember(torch.tensor([2, 0]), scores)  # no look at the values, so no wait
+    with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2 are NaN or infinite \(examples 0\)"):
+        memory.known()
+    memory.remember(torch.tensor([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(Elsewhere))
+    memory.remember(torch.tensor([1]), torch.tensor([2.0]).as_subclass(Elsewhere))
+    known = memory.known()
+    assert known[:3].tolist() == [3.0, 2.0, 1.0]
+    assert math.isnan(known[3])
+
+
+def test_an_unknown_score_stays_finite_even_above_the_largest_float():
+    memory = ScoreMemory(2)
+    largest = torch.finfo(torch.float32).max
+    memory.remember(torch.tensor([1]), torch.tensor([largest]))
+    assert memory.complete().tolist() == [largest, largest]
+
+
+def test_precision_is_kept():
+    memory = ScoreMemory(3)
+    memory.remember(torch.tensor([0]), torch.tensor([0.1], dtype=torch.float64))
+    memory.remember(torch.tensor([1]), torch.tensor([0.5], dtype=torch.bfloat16))
+    assert memory.known().dtype == torch.float64
+    assert memory.known()[0] == 0.1
