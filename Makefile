@@ -31,6 +31,7 @@ format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 
 bench: $(VENV)/.installed-dev  ## measure speed and memory as ratios; writes results/
 	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/scores.py
 
 clean:  ## remove the environment and what was run
 	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -27,7 +27,7 @@ def reproduce(out: Path, num_seeds: int) -> None:
     plot, saved = out / "side_by_side.png", out / "side_by_side.csv"
     side_by_side.draw(rows).savefig(plot, dpi=150)
     write_csv(saved, rows)
-    console.print(f"Mean ± standard deviation over {num_seeds} seeds; every method has the same data and start.")
+    console.print(f"Mean ± standard deviation of {num_seeds} seeds, the same data and start for every method.")
     console.print(f"Plot: {plot}", f"Rows: {saved}", sep="\n", soft_wrap=True, highlight=False)
 
 
@@ -50,7 +50,7 @@ def table(rows: Sequence[Row]) -> Table:
     """How each method ended on one task, and what it cost."""
     task, metric = rows[0].task.split(": ")
     shown = Table(title=task, title_justify="left")
-    shown.add_column("method")
+    shown.add_column("method", no_wrap=True)
     for name in (metric, "trained on", "scored", "seconds"):
         shown.add_column(name, justify="right")
     for method in dict.fromkeys(row.method for row in rows):

@@ -76,7 +76,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.schedule(self.num_updates, epoch)
         self.optimizer.zero_grad()
-        self.task.losses(self.task.model, batch).mean().backward()  # type: ignore[no-untyped-call]
+        self.task.losses(self.task.model, batch).mean().backward()
         self.optimizer.step()
         self.num_updates += 1
 

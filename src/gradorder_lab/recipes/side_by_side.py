@@ -18,7 +18,7 @@ from gradorder_lab.recipe import Recipe
 from gradorder_lab.run import Row
 
 SYNTHETIC = "synthetic: F - F*"
-DIGITS = "digits: test accuracy (%)"
+DIGITS = "digits: accuracy (%)"
 RANDOM = "random reshuffling"
 
 _EPOCHS = 25
@@ -49,7 +49,7 @@ def _synthetic() -> list[Recipe]:
     return [
         recipe(RANDOM),
         recipe("Algorithm 1: all data sorted", ordering=go.Descending()),
-        recipe("Algorithm 2: hardest half of 16", batch_size=16, keep_in_batch=0.5),
+        recipe("Algorithm 2: q = 8 of S = 16", batch_size=16, keep_in_batch=0.5),
     ]
 
 
@@ -75,7 +75,7 @@ def _digits() -> list[Recipe]:
             start_epoch=_LATE,
         ),
         recipe("Algorithm 3: dealt", ordering=go.Descending(), balanced=True, layout="dealt"),
-        recipe("Algorithm 4: hardest half of 32", keep_in_batch=0.5),
+        recipe("Algorithm 4: q = 16 of S = 32", keep_in_batch=0.5),
     ]
 
 

@@ -1,0 +1,28 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(EXAMPLES.glob("*.py"))])
+def test_the_example_learns(name, capsys):
+    assert load(name).main() > 0.9
+    assert "test accuracy" in capsys.readouterr().out
+
+
+def test_ordering_changes_few_lines():
+    plain, ordered = (
+        (EXAMPLES / f"{name}_torch.py").read_text().splitlines()[1:] for name in ("plain", "ordered")
+    )
+    new = [line for line in ordered if line.strip() and line not in plain]
+    assert len(new) == 5  # an import, the sampler, the loader, set_epoch, step
+    assert len([line for line in plain if line not in ordered]) == 1
