@@ -38,7 +38,8 @@ clean:  ## remove the environment and what was run
 
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[$*]'
+	@echo "Installing into $(VENV), once: this takes a minute or two ..."
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[$*]'
 	@touch $@
 
 $(BIN)/python:

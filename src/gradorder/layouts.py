@@ -187,9 +187,9 @@ def _systematic(rest: Indices, total: int, num_batches: int) -> Indices:
     while math.gcd(step, num_batches) != 1:
         step += 1
     offsets = np.arange(num_batches) * step % num_batches
-    # u = (2 offset + 1) / (2 num_batches); everything times 2 num_batches total to stay in whole numbers.
-    points = 2 * offsets[:, None] + 1 + 2 * num_batches * np.arange(num_extra)[None, :]
-    edges = 2 * num_batches * np.cumsum(rest)
+    # u = offset / num_batches; everything times num_batches * total to stay in whole numbers.
+    points = offsets[:, None] + num_batches * np.arange(num_extra)[None, :]
+    edges = num_batches * np.cumsum(rest)
     return np.searchsorted(edges, points * total, side="right")
 
 

@@ -53,10 +53,7 @@ def score_dataset(
     length = checks.map_style_length("dataset", dataset)
     checks.integer("batch_size", batch_size, minimum=1)
     checks.integer("num_workers", num_workers, minimum=0)
-    # A generator of its own: the loader would otherwise draw its base seed from the global one.
-    loader = DataLoader(
-        dataset, batch_size, num_workers=num_workers, collate_fn=collate_fn, generator=torch.Generator()
-    )
+    loader = DataLoader(dataset, batch_size, num_workers=num_workers, collate_fn=collate_fn)
     device = device_of(model)
     scores = []
     with undisturbed(model):
