@@ -1,8 +1,12 @@
-# Every target sets up .venv by itself and installs only when pyproject.toml or constraints.txt has changed.
+# Every target sets up its environment by itself and installs only when pyproject.toml or constraints.txt has changed.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+BENCH_PYTHON := $(BENCH_VENV)/bin/python
+PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1
+PEERS_NEED := opt_einsum scipy einops unfoldNd
 OUT ?= runs
 
 .DEFAULT_GOAL := help
@@ -29,12 +33,13 @@ format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.installed-dev  ## measure speed and memory as ratios; writes results/
-	$(BIN)/python benchmarks/sampler.py
-	$(BIN)/python benchmarks/scores.py
+bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers included; writes results/
+	$(BENCH_PYTHON) benchmarks/sampler.py
+	$(BENCH_PYTHON) benchmarks/scores.py
+	$(BENCH_PYTHON) benchmarks/gradient_norm.py
 
 clean:  ## remove the environment and what was run
-	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
@@ -42,6 +47,15 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[$*]'
 	@touch $@
 
-$(BIN)/python:
+# The peers that the benchmarks compare with, apart from what the tests run with. They come without what they ask for,
+# a torchvision among it that nothing here needs; what they do need is named.
+$(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
+	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
+	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[lab]'
+	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --constraint constraints.txt $(PEERS_NEED)
+	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps $(PEERS)
+	@touch $@
+
+$(BIN)/python $(BENCH_PYTHON):
 	@test -n "$(PYTHON)" || { echo "gradorder needs Python 3.11 or newer: none found on PATH (set PYTHON=...)" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(@:/bin/python=)

@@ -20,9 +20,7 @@ def test_the_example_learns(name, capsys):
 
 
 def test_ordering_changes_few_lines():
-    plain, ordered = (
-        (EXAMPLES / f"{name}_torch.py").read_text().splitlines()[1:] for name in ("plain", "ordered")
-    )
+    plain, ordered = ((EXAMPLES / f"{name}_torch.py").read_text().splitlines()[1:] for name in ("plain", "ordered"))
     new = [line for line in ordered if line.strip() and line not in plain]
     assert len(new) == 5  # an import, the sampler, the loader, set_epoch, step
     assert len([line for line in plain if line not in ordered]) == 1

@@ -27,6 +27,7 @@ from gradorder.scores import LastLayerBound as LastLayerBound
 from gradorder.scores import LogitError as LogitError
 from gradorder.scores import Loss as Loss
 from gradorder.scores import gradient_norms as gradient_norms
+from gradorder.scores import observe_gradient_norms as observe_gradient_norms
 from gradorder.scores import per_example_gradients as per_example_gradients
 from gradorder.scores import score_dataset as score_dataset
 from gradorder.selection import KeepHardest as KeepHardest

@@ -51,9 +51,7 @@ class EpochPlanner:
         self._num_left(self.num_examples, 0)
         self._num_left(int(self._num_kept(self.start_epoch).sum()), self.start_epoch)
         if self.ordering.with_replacement and (self.classes is not None or self.keep != 1):
-            raise ValueError(
-                f"labels and keep must not be given with {self.ordering}, which draws with replacement"
-            )
+            raise ValueError(f"labels and keep must not be given with {self.ordering}, which draws with replacement")
 
     def num_steps(self, epoch: int) -> int:
         """The training steps of an epoch, scores provided."""

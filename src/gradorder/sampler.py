@@ -80,9 +80,7 @@ class OrderedSampler(DistributedSampler[int]):
         self.num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
         self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
         self._follows_process_group = num_replicas is None
-        replicas = checks.integer(
-            "num_replicas", _world_size() if num_replicas is None else num_replicas, minimum=1
-        )
+        replicas = checks.integer("num_replicas", _world_size() if num_replicas is None else num_replicas, minimum=1)
         own_rank = checks.integer("rank", _rank() if rank is None else rank, minimum=0)
         if own_rank >= replicas:
             raise ValueError(f"rank must be below num_replicas={replicas}, got {own_rank}")

@@ -18,9 +18,7 @@ from gradorder_lab.run import Row, run
 def reproduce(out: Path, num_seeds: int) -> None:
     """Run everything and leave `side_by_side.png` and `side_by_side.csv` in `out`."""
     console = Console()
-    torch.set_num_threads(
-        1
-    )  # these models are too small to be shared, and one thread gives the same bits anywhere
+    torch.set_num_threads(1)  # these models are too small to be shared, and one thread gives the same bits anywhere
     rows = run_all(side_by_side.recipes(), num_seeds, console)
     for task in dict.fromkeys(row.task for row in rows):
         console.print(table([row for row in rows if row.task == task]))

@@ -103,9 +103,7 @@ def test_drop_last_leaves_out_the_short_batch():
     num_classes=st.integers(0, 4),
     start_epoch=st.integers(0, 2),
 )
-def test_the_promised_number_of_examples_is_the_number_seen(
-    num_examples, batch_size, keep, num_classes, start_epoch
-):
+def test_the_promised_number_of_examples_is_the_number_seen(num_examples, batch_size, keep, num_classes, start_epoch):
     labels = np.arange(num_examples) % num_classes if num_classes else None
     sampler = go.OrderedSampler(num_examples, batch_size, keep=keep, labels=labels, start_epoch=start_epoch)
     promised = [sampler.num_steps(epoch, epoch + 1) for epoch in range(4)]
@@ -363,9 +361,7 @@ class Numbers(Dataset):
         return index
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
-)
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str)
 def test_data_loader(settings):
     dataset = Numbers()
     sampler = go.OrderedSampler(dataset, 4, keep=0.8)

@@ -24,9 +24,7 @@ class Case:
 class Residual(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True)
-        )
+        self.body = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True))
 
     def forward(self, x):
         return x + self.body(x)

@@ -46,9 +46,7 @@ class FlipFlop(Ordering):
         """Whether the epoch is odd (an inner ordering that reverses as well undoes it)."""
         return (epoch % 2 == 1) != self.inner.reverses(_even(epoch))
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         given = scores if len(scores) else None
         order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples)
         return order.flip(0) if epoch % 2 else order

@@ -27,9 +27,7 @@ class Ordering(ABC):
         """Whether the order depends on scores; if not, `num_examples` serves instead."""
 
     @abstractmethod
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         """The order; `scores` is finite and of the right length, or empty where none are needed."""
 
     def noise_epoch(self, epoch: int) -> int:

@@ -27,13 +27,9 @@ class PlackettLuce(Ordering):
 
     def __post_init__(self) -> None:
         if not checks.is_number(self.temperature) or not self.temperature > 0:
-            raise ValueError(
-                f"temperature must be positive, got {self.temperature!r} (Descending() is the limit at 0)"
-            )
+            raise ValueError(f"temperature must be positive, got {self.temperature!r} (Descending() is the limit at 0)")
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del epoch
         negative = (scores < 0).nonzero().flatten()
         if len(negative) > 0:

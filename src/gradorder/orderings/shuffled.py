@@ -15,9 +15,7 @@ class Shuffled(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del scores, epoch
         return torch.randperm(num_examples, generator=generator, device=generator.device)
 
@@ -34,9 +32,7 @@ class ShuffledOnce(Ordering):
         del epoch
         return 0
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del scores, epoch
         return torch.randperm(num_examples, generator=generator, device=generator.device)
 
@@ -48,8 +44,6 @@ class Sequential(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del scores, epoch, generator
         return torch.arange(num_examples)

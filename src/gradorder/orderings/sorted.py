@@ -21,9 +21,7 @@ class Descending(Ordering):
 
     needs_scores: ClassVar[bool] = True
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del num_examples, epoch, generator
         return stable_argsort(scores, descending=True)
 
@@ -35,9 +33,7 @@ class Ascending(Ordering):
 
     needs_scores: ClassVar[bool] = True
 
-    def _order(
-        self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del num_examples, epoch, generator
         return stable_argsort(scores, descending=False)
 

@@ -70,8 +70,6 @@ def _shown(loader: DataLoader[Any]) -> Iterable[Batch]:
     try:
         from tqdm.auto import tqdm  # noqa: PLC0415 - optional
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            'progress=True needs tqdm: pip install "gradorder[progress]"', name="tqdm"
-        ) from error
+        raise ModuleNotFoundError('progress=True needs tqdm: pip install "gradorder[progress]"', name="tqdm") from error
     shown: Iterable[Batch] = tqdm(loader, desc="scoring", unit="batch", leave=False)
     return shown

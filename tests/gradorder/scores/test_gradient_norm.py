@@ -4,7 +4,7 @@ from small_models import cases
 from torch import nn
 
 import gradorder as go
-from gradorder.scores import gradient_norm, reference
+from gradorder.scores import reference, vectorized
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 17])
@@ -24,12 +24,12 @@ def test_memory_stays_bounded_by_chunks(monkeypatch):
     case = cases(17)[2]
     whole = go.gradient_norms(case.model, case.batch)
     sizes = []
-    vmap = gradient_norm.vmap
+    vmap = vectorized.vmap
     monkeypatch.setattr(
-        gradient_norm, "vmap", lambda f, chunk_size: sizes.append(chunk_size) or vmap(f, chunk_size=chunk_size)
+        vectorized, "vmap", lambda f, chunk_size: sizes.append(chunk_size) or vmap(f, chunk_size=chunk_size)
     )
-    monkeypatch.setattr(gradient_norm, "MAX_GRADIENT_ENTRIES", 250)
-    torch.testing.assert_close(go.gradient_norms(case.model, case.batch), whole)
+    monkeypatch.setattr(vectorized, "MAX_GRADIENT_ENTRIES", 250)
+    torch.testing.assert_close(vectorized.gradient_norms(case.model, case.batch), whole)
     assert sizes == [250 // sum(p.numel() for p in case.model.parameters())] == [3]
 
 

@@ -108,7 +108,5 @@ def test_last_layer_bound_refuses_models_without_one():
 @pytest.mark.parametrize("score", [go.Loss, go.LastLayerBound], ids=lambda score: score.__name__)
 def test_bad_losses_are_refused(score):
     model, batch = nn.Linear(4, 3), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
-    with pytest.raises(
-        ValueError, match=r'losses must give one number per example, shape \(5,\).*reduction="none"'
-    ):
+    with pytest.raises(ValueError, match=r'losses must give one number per example, shape \(5,\).*reduction="none"'):
         score(lambda m, b: F.cross_entropy(m(b[0]), b[1]))(model, batch)

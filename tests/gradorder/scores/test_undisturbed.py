@@ -64,9 +64,7 @@ def snapshot(model):
         "values": [parameter.detach().clone().tolist() for parameter in model.parameters()],
         "grads": [(id(p.grad), None if p.grad is None else p.grad.tolist()) for p in model.parameters()],
         "flags": [(id(p), p.requires_grad) for p in model.parameters()],
-        "hooks": [
-            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks)) for m in model.modules()
-        ],
+        "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks)) for m in model.modules()],
         "torch": torch.get_rng_state().tolist(),
         "numpy": np.random.get_state()[1].tolist(),
         "python": random.getstate(),
@@ -99,9 +97,7 @@ def test_sees_the_model_in_eval_mode(score):
     """Dropout and batch statistics would make the score of an example depend on chance or on its neighbours."""
     model = make_model().train()
     first, again = score(model, BATCH), score(model, BATCH)
-    flat = [
-        torch.cat([t.flatten().float() for t in out]) if isinstance(out, tuple) else out for out in (first, again)
-    ]
+    flat = [torch.cat([t.flatten().float() for t in out]) if isinstance(out, tuple) else out for out in (first, again)]
     torch.testing.assert_close(flat[0], flat[1], rtol=0, atol=0)
     if not isinstance(score, go.KeepHardest):
         alone = score(model, (BATCH[0][:1], BATCH[1][:1]))

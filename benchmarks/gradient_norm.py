@@ -1,0 +1,599 @@
+"""What exact per-example gradient norms cost, as multiples of one plain forward and backward pass.
+
+Time: all methods of a workload in turn in one process, the median over the rounds. Memory: the peak above what the
+process held before, each method in a process of its own. Every method is first compared with the one-at-a-time
+reference on a few examples; what it cannot do stands in its note. BatchNorm is frozen (the model in eval mode), so
+that all compute the same; the plain pass in train mode stands next to it. The peers are installed by `make bench`.
+
+    python benchmarks/gradient_norm.py                      # writes results/gradient_norm.csv
+    python benchmarks/gradient_norm.py --workload mlp --method gradorder --no-memory
+"""
+
+import argparse
+import copy
+import csv
+import ctypes
+import importlib
+import math
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gradorder as go
+from gradorder.losses import Losses
+from gradorder.scores import reference
+from gradorder_lab import models
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "gradient_norm.csv"
+THREADS = 2
+SECONDS_PER_WORKLOAD = 30
+SHORTEST_TURN = 0.005
+MOST_ROUNDS, FEWEST_ROUNDS, SLOW_ROUNDS = 100, 5, 3
+SLOW = 10
+NUM_CHECKED = 4
+TOLERANCE = 1e-3
+LARGEST_VMAP = 2**28
+SMALLEST_PEAK = 1.0
+PLAIN, PLAIN_TRAIN_MODE = "plain pass", "plain pass, train mode"
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+Norms = Callable[[Batch], torch.Tensor]
+"""A method made ready for one model: the norms of a batch."""
+
+
+# What is measured -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model, a batch, and the loss as a user would write it for a plain pass."""
+
+    title: str
+    model: Callable[[], nn.Module]
+    batch: Callable[[], Batch]
+    losses: Losses = go.cross_entropy
+    mean_loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.cross_entropy
+    layouts: tuple[str, ...] = ("contiguous",)
+
+
+def own_squared_error(model: nn.Module, batch: Any) -> torch.Tensor:  # noqa: ANN401 - as a user would write it
+    """The loss of a user who does not know `go.squared_error`."""
+    inputs, targets = batch
+    errors: torch.Tensor = model(inputs).squeeze(1) - targets
+    return errors.square()
+
+
+def mean_squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Outputs (B, 1), targets (B,)."""
+    return F.mse_loss(outputs.squeeze(1), targets)
+
+
+def linear() -> nn.Module:
+    """Linear regression."""
+    return nn.Linear(13, 1)
+
+
+def regression_batch() -> Batch:
+    """Vectors with a number each."""
+    return torch.randn(256, 13), torch.randn(256)
+
+
+def images(size: int, *shape: int, classes: int = 10) -> Callable[[], Batch]:
+    """Makes a batch of noise with labels."""
+    return lambda: (torch.randn(size, *shape), torch.randint(classes, (size,)))
+
+
+def tokens() -> Batch:
+    """Sequences of 128 tokens with labels."""
+    return torch.randint(1000, (32, 128)), torch.randint(10, (32,))
+
+
+BOTH_LAYOUTS = ("contiguous", "channels_last")
+WORKLOADS = {
+    "linear": Workload("linear regression, 256", linear, regression_batch, go.squared_error, mean_squared_error),
+    "linear-own-loss": Workload(
+        "linear regression, own loss, 256", linear, regression_batch, own_squared_error, mean_squared_error
+    ),
+    "mlp": Workload("MLP 784-128-10, 256", models.mlp, images(256, 1, 28, 28)),
+    "conv": Workload("7-layer conv net, 128", models.conv_net, images(128, 1, 28, 28), layouts=BOTH_LAYOUTS),
+    "resnet20": Workload("ResNet-20, 128", models.resnet20, images(128, 3, 32, 32), layouts=BOTH_LAYOUTS),
+    "resnet18": Workload("ResNet-18, 32", models.resnet18, images(32, 3, 32, 32, classes=100), layouts=BOTH_LAYOUTS),
+    "transformer": Workload("transformer encoder, 32", models.TransformerClassifier, tokens),
+}
+
+
+def ready(workload: Workload, layout: str) -> tuple[nn.Module, Batch]:
+    """The model, in eval mode, and a batch, both in the layout and always the same."""
+    torch.manual_seed(0)
+    model, (inputs, targets) = workload.model().eval(), workload.batch()
+    if layout == "channels_last":
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        inputs = inputs.to(memory_format=torch.channels_last)
+    return model, (inputs, targets)
+
+
+# The methods ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Method:
+    """Makes a model ready; where it cannot, `adapt` may give an equal model that it can take."""
+
+    prepare: Callable[[nn.Module, Losses], Norms]
+    adapt: Callable[[nn.Module], tuple[nn.Module, str] | None] = lambda _: None
+    """The equal model and what was changed, or None."""
+
+
+def gradorder(model: nn.Module, losses: Losses) -> Norms:
+    """The library's scores."""
+    return lambda batch: go.gradient_norms(model, batch, losses)
+
+
+def gradorder_observe(model: nn.Module, losses: Losses) -> Norms:
+    """A whole training pass of the library's user, the norms on the side."""
+    observe: Any = getattr(go, "observe_gradient_norms", None)
+    if observe is None:
+        raise NotImplementedError("this version has no observe_gradient_norms")
+
+    def norms(batch: Batch) -> torch.Tensor:
+        with observe(model) as seen:
+            seen.losses(losses(model, batch)).mean().backward()
+            observed: torch.Tensor = seen.norms
+        return observed
+
+    return norms
+
+
+class _LossOfOne(nn.Module):
+    """The loss of one example as a module, for `functional_call`."""
+
+    def __init__(self, model: nn.Module, losses: Losses) -> None:
+        super().__init__()
+        self.model, self.losses = model, losses
+
+    def forward(self, inputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return self.losses(self.model, (inputs.unsqueeze(0), target.unsqueeze(0)))[0]
+
+
+def torch_func(model: nn.Module, losses: Losses) -> Norms:
+    """Vectorised gradients, all at once or in chunks of 16."""
+    loss_of_one = _LossOfOne(model, losses)
+    weights = {name: parameter.detach() for name, parameter in loss_of_one.named_parameters()}
+    num_entries = sum(weight.numel() for weight in weights.values())
+    gradient = torch.func.grad(lambda weights, *example: torch.func.functional_call(loss_of_one, weights, example))
+
+    def norm(inputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        gradients = gradient(weights, inputs, target).values()
+        return torch.stack([each.square().sum() for each in gradients]).sum().sqrt()
+
+    def norms(batch: Batch) -> torch.Tensor:
+        chunk_size = 16 if num_entries * len(batch[1]) > LARGEST_VMAP else None
+        return torch.func.vmap(norm, chunk_size=chunk_size)(*batch)
+
+    return norms
+
+
+def opacus_ghost(model: nn.Module, losses: Losses) -> Norms:
+    """Ghost clipping's first pass."""
+    peer = importlib.import_module("opacus.grad_sample")
+    wrapped = peer.GradSampleModuleFastGradientClipping(model.train(), loss_reduction="sum")
+
+    def norms(batch: Batch) -> torch.Tensor:
+        losses(wrapped, batch).sum().backward()
+        observed: torch.Tensor = wrapped.get_norm_sample()
+        return observed
+
+    return norms
+
+
+def opacus(model: nn.Module, losses: Losses) -> Norms:
+    """Every example's gradient, kept whole, then the norms."""
+    peer = importlib.import_module("opacus.grad_sample")
+    wrapped = peer.GradSampleModule(model.train(), loss_reduction="sum")
+
+    def norms(batch: Batch) -> torch.Tensor:
+        losses(wrapped, batch).sum().backward()
+        squares = [p.grad_sample.flatten(1).square().sum(1) for p in wrapped.parameters()]
+        wrapped.zero_grad()
+        return torch.stack(squares).sum(0).sqrt()
+
+    return norms
+
+
+def backpack(model: nn.Module, losses: Losses) -> Norms:
+    """Squared norms per parameter, computed during the backward pass."""
+    peer, extensions = importlib.import_module("backpack"), importlib.import_module("backpack.extensions")
+    model = peer.extend(model)
+
+    def norms(batch: Batch) -> torch.Tensor:
+        with peer.backpack(extensions.BatchL2Grad()):
+            losses(model, batch).sum().backward()
+        without = [name for name, parameter in model.named_parameters() if not hasattr(parameter, "batch_l2")]
+        if without:
+            raise NotImplementedError(f"no norms for {len(without)} parameters, {without[0]} the first")
+        squares = [parameter.__dict__.pop("batch_l2") for parameter in model.parameters()]
+        return torch.stack(squares).sum(0).sqrt()
+
+    return norms
+
+
+# Models that a peer can take ------------------------------------------------------------------------------------
+
+
+class FrozenBatchNorm(nn.Module):
+    """BatchNorm in eval mode as a module without modes or buffers."""
+
+    def __init__(self, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.weight, self.bias = norm.weight, norm.bias
+        # Out of sight of `buffers()`: Opacus refuses a module that has any.
+        self.statistics, self.eps = (norm.running_mean, norm.running_var), norm.eps
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Images (B, C, H, W)."""
+        return F.batch_norm(images, *self.statistics, self.weight, self.bias, training=False, eps=self.eps)
+
+
+class AttentionOfLinearLayers(nn.Module):
+    """What nn.MultiheadAttention computes, with its weights in modules that are called."""
+
+    batch_first = True  # the encoder asks
+
+    def __init__(self, attention: nn.MultiheadAttention) -> None:
+        super().__init__()
+        self.heads = attention.num_heads
+        self.queries_keys_values = _linear(attention.in_proj_weight, attention.in_proj_bias)
+        self.output = _linear(attention.out_proj.weight, attention.out_proj.bias)
+
+    def forward(self, hidden: torch.Tensor, *_others: object, **_masks: object) -> tuple[torch.Tensor, None]:
+        """Hidden states (B, T, width) that attend to themselves, no masks."""
+        parts = self.queries_keys_values(hidden).chunk(3, dim=-1)
+        per_head = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts]
+        attended = F.scaled_dot_product_attention(*per_head)
+        return self.output(attended.transpose(1, 2).flatten(2)), None
+
+
+def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0])
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    return layer
+
+
+class PositionPerExample(models.TransformerClassifier):
+    """The same function; the positions are looked up once for each example."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens (B, T)."""
+        positions = torch.arange(tokens.shape[1]).repeat(len(tokens), 1)
+        hidden = self.encoder(self.embedding(tokens) + self.positions(positions))
+        logits: torch.Tensor = self.head(hidden.mean(1))
+        return logits
+
+
+def adapt_for_opacus(model: nn.Module) -> tuple[nn.Module, str] | None:
+    """An equal model without BatchNorm, nn.MultiheadAttention and look-ups that have no batch dimension.
+
+    Opacus offers replacements of its own that are not equal: GroupNorm, and an attention that with batch_first
+    gives other outputs (1.6.0).
+    """
+    if isinstance(model, models.TransformerClassifier):
+        adapted = PositionPerExample()
+        adapted.load_state_dict(model.state_dict())
+        replace(adapted, nn.MultiheadAttention, AttentionOfLinearLayers)
+        return adapted, "attention as linear layers, positions looked up per example"
+    if replace(model, nn.BatchNorm2d, FrozenBatchNorm):
+        return model, "BatchNorm as a frozen module of our own"
+    return None
+
+
+def replace(model: nn.Module, kind: type[nn.Module], replacement: Callable[[Any], nn.Module]) -> int:
+    """Exchange every module of a kind; how many there were."""
+    found = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, kind)
+    ]
+    for parent, name, child in found:
+        setattr(parent, name, replacement(child))
+    return len(found)
+
+
+METHODS = {
+    "gradorder": Method(gradorder),
+    "gradorder observe": Method(gradorder_observe),
+    "torch.func": Method(torch_func),
+    "opacus ghost": Method(opacus_ghost, adapt_for_opacus),
+    "opacus": Method(opacus, adapt_for_opacus),
+    "backpack": Method(backpack),
+}
+
+
+# Are the numbers right? -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Action:
+    """What is measured: a method, or a plain pass, ready for its own copy of the model."""
+
+    model: nn.Module
+    run: Norms
+
+    def forget_gradients(self) -> None:
+        """As an optimizer's zero_grad does before each step."""
+        for parameter in self.model.parameters():
+            parameter.grad = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A method ready to be measured, or the reason why not."""
+
+    action: Action | None
+    error: float
+    note: str
+    is_adapted: bool = False
+
+
+def checked(method: Method, workload: Workload, layout: str) -> Checked:
+    """The method on the model as it is or, if that fails or is wrong, on the one adapted for it."""
+    as_it_is = compared(method, workload, layout, None)
+    if as_it_is.note == "ok":
+        return as_it_is
+    change = adapted_model(method, ready(workload, layout)[0])
+    if change is None:
+        return as_it_is
+    again = compared(method, workload, layout, change[0])
+    note = f"{again.note} with {change[1]}; without: {as_it_is.note}"
+    return Checked(again.action, again.error, note, is_adapted=True)
+
+
+def adapted_model(method: Method, model: nn.Module) -> tuple[nn.Module, str] | None:
+    """The equal model that the method can take, if there is one."""
+    return method.adapt(copy.deepcopy(model))
+
+
+def compared(method: Method, workload: Workload, layout: str, adapted: nn.Module | None) -> Checked:
+    """The norms of the first few examples against the reference on the model as it is."""
+    model, batch = ready(workload, layout)
+    # A norm of millions of entries would lose digits in float32.
+    expected = reference.per_example_gradients(model, few(batch), workload.losses).double().norm(dim=1)
+    try:
+        action = prepared(method, workload, adapted or model)
+        error = ((action.run(few(batch)) - expected).abs() / expected).max().item()
+    except Exception as failure:  # noqa: BLE001 - whatever a peer raises goes into the table
+        return Checked(None, math.nan, f"fails: {one_line(failure)}")
+    return Checked(action, error, "ok" if error <= TOLERANCE else "wrong")
+
+
+def prepared(method: Method, workload: Workload, model: nn.Module) -> Action:
+    """The method on a model that is its own."""
+    return Action(model, method.prepare(model, workload.losses))
+
+
+def few(batch: Batch) -> Batch:
+    """The examples that are checked."""
+    return batch[0][:NUM_CHECKED], batch[1][:NUM_CHECKED]
+
+
+def one_line(failure: Exception) -> str:
+    """The kind of a failure and the beginning of what it says."""
+    return f"{type(failure).__name__}: {textwrap.shorten(str(failure), 110, placeholder=' ...')}"
+
+
+# Time -----------------------------------------------------------------------------------------------------------
+
+
+def plain_passes(workload: Workload, layout: str) -> dict[str, Action]:
+    """The pass that all else is a multiple of, and that in train mode if it is another."""
+    model, _ = ready(workload, layout)
+    passes = {PLAIN: plain_pass(workload, model)}
+    if any(isinstance(module, nn.BatchNorm2d) for module in model.modules()):
+        passes[PLAIN_TRAIN_MODE] = plain_pass(workload, copy.deepcopy(model).train())
+    return passes
+
+
+def plain_pass(workload: Workload, model: nn.Module) -> Action:
+    """One forward and backward pass; what it returns is of no interest."""
+
+    def run(batch: Batch) -> torch.Tensor:
+        loss = workload.mean_loss(model(batch[0]), batch[1])
+        loss.backward()
+        return loss.detach()
+
+    return Action(model, run)
+
+
+def median_seconds(actions: dict[str, Action], batch: Batch) -> dict[str, float]:
+    """Each action's median over the rounds, in each of which all have their turn."""
+    for action in actions.values():
+        seconds(action, batch)  # once to warm up
+    first = {name: min(seconds(action, batch) for _ in range(2)) for name, action in actions.items()}
+    repeats = {name: math.ceil(SHORTEST_TURN / taken) for name, taken in first.items()}
+    is_slow = {name: taken > SLOW * first[PLAIN] for name, taken in first.items()}
+    round_seconds = sum(first[name] * repeats[name] for name in actions if not is_slow[name])
+    rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(SECONDS_PER_WORKLOAD / round_seconds)))
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for number in range(rounds):
+        for name, action in actions.items():
+            if not is_slow[name] or number < SLOW_ROUNDS:
+                taken[name] += [seconds(action, batch) for _ in range(repeats[name])]
+    return {name: median(each) for name, each in taken.items()}
+
+
+def seconds(action: Action, batch: Batch) -> float:
+    """How long it took once."""
+    action.forget_gradients()
+    started = time.perf_counter()
+    action.run(batch)
+    return time.perf_counter() - started
+
+
+# Memory ---------------------------------------------------------------------------------------------------------
+
+
+def peak_mebibytes(workload: str, layout: str, method: str, *, is_adapted: bool) -> float:
+    """The peak memory of one pass, in a process of its own; nan if it fails."""
+    command = [sys.executable, __file__, "--peak", workload, layout, method, str(int(is_adapted))]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    return float(result.stdout) if result.returncode == 0 else math.nan
+
+
+def print_peak(name: str, layout: str, method: str, is_adapted: str) -> None:
+    """The child process's part."""
+    action, batch = action_alone(name, layout, method, is_adapted=bool(int(is_adapted)))
+    seconds(action, few(batch))  # what is loaded on first use does not count
+    action.forget_gradients()
+    ctypes.CDLL(None).malloc_trim(0)  # nor is what is free by now there to be used again
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = status_kibibytes("VmRSS")
+    action.run(batch)
+    print((status_kibibytes("VmHWM") - before) / 1024)
+
+
+def action_alone(name: str, layout: str, method: str, *, is_adapted: bool) -> tuple[Action, Batch]:
+    """One action of a workload and the batch."""
+    workload = WORKLOADS[name]
+    model, batch = ready(workload, layout)
+    if method not in METHODS:
+        return plain_passes(workload, layout)[method], batch
+    change = adapted_model(METHODS[method], model) if is_adapted else None
+    return prepared(METHODS[method], workload, change[0] if change else model), batch
+
+
+def status_kibibytes(field: str) -> int:
+    """A line of Linux's account of this process; `getrusage` would count its parent's peak too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+# The table ------------------------------------------------------------------------------------------------------
+
+
+Row = dict[str, str]
+WIDTHS = {
+    "workload": 33,
+    "layout": 14,
+    "method": 23,
+    "time_ratio": 11,
+    "train_mode_ratio": 17,
+    "memory_ratio": 13,
+    "seconds": 10,
+    "mebibytes": 10,
+    "max_relative_error": 19,
+    "note": 0,
+}
+
+
+def measured(name: str, layout: str, methods: Iterable[str], *, with_memory: bool) -> list[Row]:
+    """The rows of one workload in one layout."""
+    workload = WORKLOADS[name]
+    _, batch = ready(workload, layout)
+    found = {plain: Checked(action, math.nan, "") for plain, action in plain_passes(workload, layout).items()}
+    found |= {method: checked(METHODS[method], workload, layout) for method in methods}
+    actions = {method: each.action for method, each in found.items() if each.action}
+    taken = median_seconds(actions, batch)
+    peaks = {
+        method: peak_mebibytes(name, layout, method, is_adapted=found[method].is_adapted)
+        for method in (actions if with_memory else ())
+    }
+    return [
+        {"workload": workload.title, "layout": layout, "method": method, **numbers(method, each, taken, peaks)}
+        for method, each in found.items()
+    ]
+
+
+def numbers(method: str, found: Checked, taken: dict[str, float], peaks: dict[str, float]) -> Row:
+    """A method's part of its row, as text; what was not measured is empty."""
+    time_taken, peak = taken.get(method, math.nan), peaks.get(method, math.nan)
+    plain_peak = peaks.get(PLAIN, math.nan)
+    return {
+        "time_ratio": text(time_taken / taken[PLAIN], ".2f"),
+        "train_mode_ratio": text(time_taken / taken.get(PLAIN_TRAIN_MODE, math.nan), ".2f"),
+        "memory_ratio": text(peak / plain_peak if plain_peak > SMALLEST_PEAK else math.nan, ".2f"),
+        "seconds": text(time_taken, ".3g"),
+        "mebibytes": text(peak, ".1f"),
+        "max_relative_error": text(found.error, ".0e"),
+        "note": found.note,
+        "threads": str(torch.get_num_threads()),
+        "torch": torch.__version__,
+    }
+
+
+def text(number: float, form: str) -> str:
+    """A number in its form, nothing for nan."""
+    return "" if math.isnan(number) else format(number, form)
+
+
+def line(values: Row) -> str:
+    """A row, aligned."""
+    return "".join(f"{values[column]:<{width}}" for column, width in WIDTHS.items()).rstrip()
+
+
+def save(rows: list[Row]) -> None:
+    """Write the rows; those of workloads that were not measured now stay as they are."""
+
+    def key(row: Row) -> tuple[str, ...]:
+        return row["workload"], row["layout"], row["method"]
+
+    kept: list[Row] = []
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            kept = [row for row in csv.DictReader(file) if key(row) not in {key(new) for new in rows}]
+    titles = [workload.title for workload in WORKLOADS.values()]
+    methods = [PLAIN, PLAIN_TRAIN_MODE, *METHODS]
+    every = [row for row in kept + rows if row["workload"] in titles and row["method"] in methods]
+    every.sort(
+        key=lambda row: (
+            titles.index(row["workload"]),
+            row["layout"] != "contiguous",
+            methods.index(row["method"]),
+        )
+    )
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(every)
+
+
+def arguments() -> argparse.Namespace:
+    """What to measure: everything unless told."""
+    parser = argparse.ArgumentParser(description="The cost of exact per-example gradient norms.")
+    parser.add_argument("--workload", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--no-memory", action="store_true", help="measure time only")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print and save after each workload."""
+    chosen = arguments()
+    print(f"exact gradient norms as multiples of a plain forward and backward pass, {THREADS} threads\n")
+    print(line({column: column for column in WIDTHS}))
+    for name in chosen.workload:
+        for layout in WORKLOADS[name].layouts:
+            rows = measured(name, layout, chosen.method, with_memory=not chosen.no_memory)
+            print("\n".join(map(line, rows)), flush=True)
+            save(rows)
+    print(f"\nwritten to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(THREADS)
+    warnings.simplefilter("ignore")  # the peers' hooks make torch warn at every pass
+    if sys.argv[1:2] == ["--peak"]:
+        print_peak(*sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,124 @@
+"""A chain of linear layers and ReLUs with a known loss, differentiated by hand.
+
+Forward keeps the input a of each linear layer. Backward starts from the loss gradient g at the outputs, adds
+||g||^2 (||a||^2 + 1) for each linear layer and goes on with g W, cut where the ReLU was closed. No graph, no hooks,
+no weight gradients: for a small network their overhead would be most of the time.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gradorder.batches import Batch
+from gradorder.losses import Losses, cross_entropy, squared_error
+from gradorder.scores.layers.forms import row_squares
+from gradorder.scores.undisturbed import device_of
+
+_MATRIX = 2
+
+
+def chain_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor | None:
+    """The norms of a batch, shape (B,); None if the model, the loss or the batch is of another kind."""
+    layers = _layers(model)
+    if layers is None or losses not in _LOSS_GRADIENTS or torch.is_autocast_enabled(device_of(model).type):
+        return None
+    inputs, targets = _pair(batch)
+    if inputs is None or targets is None:
+        return None
+    with torch.no_grad():
+        kept, outputs = _forward(layers, inputs)
+        if outputs is None:
+            return None
+        gradient = _LOSS_GRADIENTS[losses](outputs, targets)
+        if gradient is None:
+            return None
+        return _backward(layers, kept, gradient).sqrt_()
+
+
+def _layers(model: nn.Module) -> list[nn.Module] | None:
+    """The chain, if the model is one and nobody watches its parts."""
+    found: list[nn.Module] = []
+    if type(model) is nn.Linear:
+        found = [model]
+    elif type(model) is nn.Sequential:
+        found = list(model)
+    allowed = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
+    if not found or any(type(layer) not in allowed or _is_watched(layer) for layer in found):
+        return None
+    linear = [layer for layer in found if isinstance(layer, nn.Linear)]
+    parameters = [p for layer in linear for p in layer.parameters()]
+    is_simple = all(p.requires_grad and p.dtype in (torch.float32, torch.float64) for p in parameters)
+    is_shared = len({id(p) for p in parameters}) < sum(1 + (layer.bias is not None) for layer in linear)
+    flattened = [layer for layer in found if isinstance(layer, nn.Flatten)]
+    if not linear or not is_simple or is_shared or any((f.start_dim, f.end_dim) != (1, -1) for f in flattened):
+        return None
+    return found if not _is_watched(model) else None
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks  # noqa: SLF001 - no public way
+    )
+
+
+def _pair(batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    is_pair = isinstance(batch, list | tuple) and len(batch) == _MATRIX
+    if not is_pair or not all(isinstance(part, torch.Tensor) for part in batch) or len(batch[0]) != len(batch[1]):
+        return None, None
+    return batch[0], batch[1]
+
+
+def _forward(layers: list[nn.Module], inputs: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    """The input of every linear layer and the output of every ReLU, in order, and the output of the chain."""
+    kept = []
+    values, is_ours = inputs, False
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
+            if values.ndim != _MATRIX:
+                return [], None
+            kept.append(values)
+            values, is_ours = F.linear(values, layer.weight, layer.bias), True
+        elif isinstance(layer, nn.ReLU):
+            values = values.relu_() if is_ours else values.relu()
+            kept.append(values)
+        elif isinstance(layer, nn.Flatten):
+            values = values.flatten(1)
+    return kept, values
+
+
+def _backward(layers: list[nn.Module], kept: list[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
+    squares = gradient.new_zeros(len(gradient))
+    remaining = list(kept)
+    last = next(i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear))
+    for position in range(len(layers) - 1, last - 1, -1):
+        layer = layers[position]
+        if isinstance(layer, nn.Linear):
+            inputs = row_squares(remaining.pop())
+            squares.addcmul_(row_squares(gradient), inputs if layer.bias is None else inputs.add_(1))
+            if position > last:
+                gradient = gradient @ layer.weight
+        elif isinstance(layer, nn.ReLU):
+            gradient = gradient * (remaining.pop() > 0)
+    return squares
+
+
+def _cross_entropy_gradient(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
+    """softmax(z) - onehot(y), for class indices."""
+    if logits.ndim != _MATRIX or targets.ndim != 1 or targets.is_floating_point():
+        return None
+    if bool((targets < 0).any()):
+        return None  # targets to be left out
+    gradient = logits.softmax(1)
+    index = targets.unsqueeze(1)
+    gradient.scatter_(1, index, 0.0)
+    return gradient.scatter_(1, index, -gradient.sum(1, keepdim=True))
+
+
+def _squared_error_gradient(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
+    """2 (y - t) / number of outputs."""
+    if outputs.numel() != targets.numel():
+        return None
+    return (outputs - targets.reshape(outputs.shape)).mul_(2 / outputs.shape[1])
+
+
+_LOSS_GRADIENTS = {cross_entropy: _cross_entropy_gradient, squared_error: _squared_error_gradient}

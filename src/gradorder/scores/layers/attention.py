@@ -1,0 +1,64 @@
+"""nn.MultiheadAttention: four linear maps inside one module, their weights packed and never called as layers.
+
+Its forward pass calls the function `linear` on its own parameters, or on blocks of rows of the packed one. While
+such a module runs, that function reports the calls, each of which is a linear layer. Inside, positions come first:
+inputs are (T, B, d), or (T B, d) for the output map.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gradorder.scores.layers.forms import Dense, Form, OuterSum
+
+LinearCall = Callable[[nn.Parameter, nn.Parameter | None, int, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Weight, bias, the first row that is used, input, output -> the output to go on with."""
+
+
+@contextmanager
+def attention_calls(module: nn.MultiheadAttention, report: LinearCall) -> Iterator[None]:
+    """Report every linear map of this module. Calls with other weights pass through unchanged.
+
+    torch's attention is one function; its parts can be seen only by standing in for `linear`, which it looks up by
+    name. A `TorchFunctionMode` would be handed the whole of it.
+    """
+    parameters = [*module.parameters(recurse=False), *module.out_proj.parameters(recurse=False)]
+    own = {id(parameter): parameter for parameter in parameters}
+    original = F.linear
+
+    def linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        output = original(inputs, weight, bias)
+        owner = own.get(id(_base(weight)))
+        if owner is None:
+            return output
+        first_row = (weight.storage_offset() - owner.storage_offset()) // owner[0].numel()
+        return report(owner, None if bias is None else own.get(id(_base(bias))), first_row, inputs, output)
+
+    F.linear = linear  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        F.linear = original
+
+
+def projection(inputs: torch.Tensor, gradient: torch.Tensor, num_examples: int) -> tuple[Form, Form]:
+    """Weight and bias gradient of one linear map, positions first: (T, B, d) or (T B, d)."""
+    right = inputs.reshape(-1, num_examples, inputs.shape[-1]).transpose(0, 1)
+    left = gradient.reshape(-1, num_examples, gradient.shape[-1]).transpose(0, 1)
+    return OuterSum(left, right), Dense(left.sum(1))
+
+
+def padded_rows(form: Form, first_row: int, num_rows: int) -> Form:
+    """A gradient of some rows as one of the whole parameter, zero elsewhere."""
+    rows = form.dense()
+    whole = rows.new_zeros(len(rows), num_rows, *rows.shape[2:])
+    whole[:, first_row : first_row + rows.shape[1]] = rows
+    return Dense(whole)
+
+
+def _base(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that this is a view of."""
+    return tensor if tensor._base is None else tensor._base  # noqa: SLF001 - no public way

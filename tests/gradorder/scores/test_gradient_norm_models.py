@@ -1,0 +1,302 @@
+"""Whole models: exact, and by the fast way unless said otherwise."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import gradorder as go
+from gradorder.scores import gradient_norm, reference, vectorized
+from gradorder_lab import models
+
+
+def is_traced(model):
+    return [layout is not None for layout in gradient_norm._layouts[model].values()]
+
+
+def language_losses(model, batch):
+    logits = model(batch[:, :-1])
+    return F.cross_entropy(logits.mT, batch[:, 1:], reduction="none").mean(1)
+
+
+MODELS = {
+    "mlp": lambda size: (models.mlp(49, 16), (torch.randn(size, 1, 7, 7), torch.randint(10, (size,))), None),
+    "conv net": lambda size: (models.conv_net(), (torch.randn(size, 1, 28, 28), torch.randint(10, (size,))), None),
+    "ResNet-20": lambda size: (
+        models.resnet20(width=8),
+        (torch.randn(size, 3, 32, 32), torch.randint(10, (size,))),
+        None,
+    ),
+    "ResNet-18": lambda size: (
+        models.resnet18(width=8),
+        (torch.randn(size, 3, 32, 32), torch.randint(100, (size,))),
+        None,
+    ),
+    "transformer": lambda size: (
+        models.TransformerClassifier(width=32, depth=2, length=9, feedforward=64),
+        (torch.randint(1000, (size, 9)), torch.randint(10, (size,))),
+        None,
+    ),
+    "decoder": lambda size: (models.DecoderLanguageModel(50), torch.randint(50, (size, 9)), language_losses),
+    "LSTM": lambda size: (models.RecurrentClassifier(), (None, None), None),
+    "U-Net": lambda size: (models.UNet(), (None, None), None),
+}
+
+
+def make(name, size):
+    torch.manual_seed(2)
+    model, batch, losses = MODELS[name](size)
+    if name == "LSTM":
+        features = (
+            model.lstm.input_size
+            if hasattr(model, "lstm")
+            else next(m for m in model.modules() if isinstance(m, nn.LSTM)).input_size
+        )
+        batch = (torch.randn(size, 6, features), torch.arange(size) % 3)
+    if name == "U-Net":
+        first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
+        images = torch.randn(size, first.in_channels, 16, 16)
+        classes = model(images).shape[1]
+        batch = (images, torch.randint(classes, (size, 16, 16)))
+    for buffer_name, buffer in model.named_buffers():
+        if "running" in buffer_name:
+            buffer.uniform_(0.5, 1.5)
+    return model, batch, losses
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_models(name, size):
+    model, batch, losses = make(name, size)
+    expected = reference.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
+    if name != "mlp" and size > 1:
+        assert is_traced(model) == [True]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_models_in_double_precision(name):
+    model, batch, losses = make(name, 3)
+    model.double()
+    batch = (batch[0].double(), batch[1]) if isinstance(batch, tuple) and batch[0].is_floating_point() else batch
+    expected = reference.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("name", ["conv net", "ResNet-20", "ResNet-18"])
+def test_channels_last(name):
+    model, batch, losses = make(name, 5)
+    expected = reference.gradient_norms(model, batch, losses)
+    model.to(memory_format=torch.channels_last)
+    batch = (batch[0].contiguous(memory_format=torch.channels_last), batch[1])
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
+
+
+def assert_right(model, batch, losses=None, *, traced=True):
+    model.double()
+    batch = tuple(t.double() if t.is_floating_point() else t for t in batch)
+    expected = reference.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-9, atol=0)
+    assert is_traced(model) == [traced]
+
+
+BATCH = (torch.randn(5, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1]))
+
+
+class Custom(nn.Module):
+    """A model given by its forward function."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        for name, part in parts.items():
+            setattr(self, name, part)
+        self._forward = forward
+
+    def forward(self, x):
+        return self._forward(self, x)
+
+
+def test_a_layer_called_twice():
+    model = Custom(lambda m, x: m.head(m.body(m.body(x).tanh())), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    assert_right(model, BATCH)
+
+
+def test_a_convolution_called_twice():
+    model = Custom(
+        lambda m, x: m.conv(m.conv(x.view(5 if len(x) == 5 else len(x), 1, 2, 2)).relu()).flatten(1)[:, :3],
+        conv=nn.Conv2d(1, 1, 3, padding=1),
+    )
+    assert_right(model, BATCH)
+
+
+def test_weights_shared_between_layers():
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    assert_right(nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(4, 3)), BATCH)
+
+
+@pytest.mark.parametrize(("vocabulary", "length"), [(40, 3), (5, 12)])
+def test_an_embedding_tied_to_the_head(vocabulary, length):
+    """Few positions: by products; many: written out."""
+    model = Custom(lambda m, x: m.head(m.body(m.embedding(x)).tanh()), embedding=nn.Embedding(vocabulary, 6),
+                   body=nn.Linear(6, 6), head=nn.Linear(6, vocabulary, bias=False))  # fmt: skip
+    model.head.weight = model.embedding.weight
+    tokens = torch.randint(vocabulary, (5, length))
+    assert_right(model, (tokens, tokens), lambda m, b: F.cross_entropy(m(b[0]).mT, b[1], reduction="none").sum(1))
+
+
+def test_a_weight_used_by_hand_elsewhere_is_noticed():
+    """Nobody can see that use from the layers, so the model goes the slow way."""
+    model = Custom(lambda m, x: F.linear(m.body(x), m.body.weight)[:, :3], body=nn.Linear(4, 4))
+    assert_right(model, BATCH, traced=False)
+
+
+def test_a_parameter_used_in_the_loss():
+    model = Custom(lambda m, x: m.body(x), body=nn.Linear(4, 3))
+    model.temperature = nn.Parameter(torch.tensor(1.3))
+    losses = lambda m, b: F.cross_entropy(m(b[0]) * m.temperature, b[1], reduction="none")  # noqa: E731
+    assert_right(model, BATCH, losses, traced=False)
+
+
+def test_positions_first():
+    """(T, B, d) inside: rows are not examples, whether T and B differ or not."""
+    for length in (3, 5):
+        model = Custom(lambda m, x: m.head(m.body(x.transpose(0, 1)).tanh().mean(0)),
+                       body=nn.Linear(4, 4), head=nn.Linear(4, 3))  # fmt: skip
+        assert_right(model, (torch.randn(5, length, 4), BATCH[1]), traced=False)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (5,), (1, 5)])
+def test_positions_looked_up_once_for_the_batch(shape):
+    model = Custom(lambda m, x: m.head((m.body(x) + m.positions(torch.arange(shape[-1]).view(shape))).tanh().mean(1)),
+                   body=nn.Linear(4, 4), positions=nn.Embedding(9, 4), head=nn.Linear(4, 3))  # fmt: skip
+    assert_right(model, (torch.randn(5, shape[-1], 4), BATCH[1]))
+
+
+def test_examples_that_mix():
+    """The definition is the example alone; the batch is never taken for it."""
+    model = Custom(lambda m, x: m.head(m.body(x) - m.body(x).mean(0)), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    model.double()
+    batch = (BATCH[0].double(), BATCH[1])
+    expected = reference.gradient_norms(model, batch)
+    torch.testing.assert_close(go.gradient_norms(model, batch), expected, rtol=1e-9, atol=0)
+
+
+def test_inplace_relu_after_the_first_layer_and_later():
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.ReLU(inplace=True), nn.Linear(6, 6), nn.ReLU(inplace=True), nn.Linear(6, 3)
+    )
+    model.append(nn.Dropout(0.5))  # not a plain chain
+    assert_right(model, BATCH)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_checkpointed_activations(use_reentrant):
+    model = Custom(
+        lambda m, x: m.head(checkpoint(m.body, m.first(x), use_reentrant=use_reentrant)),
+        first=nn.Linear(4, 4), body=nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)), head=nn.Linear(4, 3),
+    )  # fmt: skip
+    model.double()
+    batch = (BATCH[0].double(), BATCH[1])
+    if use_reentrant:
+        with pytest.raises(RuntimeError):  # torch's own refusal, or ours
+            go.gradient_norms(model, batch)
+    else:
+        expected = reference.gradient_norms(model, batch)
+        torch.testing.assert_close(go.gradient_norms(model, batch), expected, rtol=1e-9, atol=0)
+
+
+def test_models_that_return_dicts_and_tuples():
+    model = Custom(
+        lambda m, x: {"logits": m.head(x), "rest": (m.other(x), 3)}, head=nn.Linear(4, 3), other=nn.Linear(4, 2)
+    )
+    losses = lambda m, b: F.cross_entropy(m(b[0])["logits"], b[1], reduction="none")  # noqa: E731
+    assert_right(model, BATCH, losses)
+    both = lambda m, b: losses(m, b) + m(b[0])["rest"][0].square().sum(1)  # noqa: E731
+    expected = reference.gradient_norms(model, tuple(t.double() if t.is_floating_point() else t for t in BATCH), both)
+    norms = go.gradient_norms(model, tuple(t.double() if t.is_floating_point() else t for t in BATCH), both)
+    torch.testing.assert_close(norms, expected, rtol=1e-9, atol=0)
+
+
+def test_only_a_weight_or_only_a_bias_is_frozen():
+    for frozen in ("0.weight", "0.bias", "2.weight", "2.bias"):
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+        dict(model.named_parameters())[frozen].requires_grad_(False)
+        assert_right(model, BATCH)
+
+
+def test_hooks_of_the_users_own_still_run():
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    calls = []
+    model[0].register_forward_hook(lambda *_: calls.append(1))
+    expected = reference.gradient_norms(model, BATCH)
+    calls.clear()
+    torch.testing.assert_close(go.gradient_norms(model, BATCH), expected)
+    assert calls
+
+
+def test_a_replaced_layer_is_looked_at_anew():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    assert_right(model, BATCH)
+    model[0] = Custom(lambda m, x: F.linear(m.body(x), m.body.weight), body=nn.Linear(4, 4).double())
+    batch = (BATCH[0].double(), BATCH[1])
+    torch.testing.assert_close(
+        go.gradient_norms(model, batch), reference.gradient_norms(model, batch), rtol=1e-9, atol=0
+    )
+
+
+def test_batch_norm_without_running_statistics_is_refused():
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3))
+    with pytest.raises(ValueError, match=r"BatchNorm1d '1' has track_running_stats=False.*no per-example gradient"):
+        go.gradient_norms(model, BATCH)
+
+
+def test_a_changed_input_is_noticed():
+    def forward(model, x):
+        hidden = model.body(x)
+        out = model.head(hidden)
+        hidden.add_(1)
+        return out
+
+    model = Custom(forward, body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    with pytest.raises(RuntimeError, match=r"in.?place"):
+        go.gradient_norms(model, BATCH)
+
+
+def test_the_chain_leaves_the_batch_alone():
+    model = nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(4, 3))
+    x = BATCH[0].clone()
+    expected = reference.gradient_norms(model, (x, BATCH[1]))
+    torch.testing.assert_close(go.gradient_norms(model, (x, BATCH[1])), expected)
+    assert torch.equal(x, BATCH[0])
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_chains(shape):
+    for model in (
+        nn.Linear(4, 1),
+        nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Identity(), nn.Linear(6, 1)),
+    ):
+        batch = (BATCH[0], torch.randn(shape))
+        expected = reference.gradient_norms(model, batch, go.squared_error)
+        torch.testing.assert_close(go.gradient_norms(model, batch, go.squared_error), expected)
+    ignored = (BATCH[0], torch.tensor([0, -100, 2, 0, 1]))
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    torch.testing.assert_close(go.gradient_norms(model, ignored), reference.gradient_norms(model, ignored))
+
+
+def test_autocast_gives_float32_close_to_the_exact_norm():
+    model, batch, losses = make("conv net", 4)
+    exact = go.gradient_norms(model, batch, losses)
+    with torch.autocast("cpu", torch.bfloat16):
+        norms = go.gradient_norms(model, batch, losses)
+    assert norms.dtype == torch.float32
+    torch.testing.assert_close(norms, exact, rtol=0.1, atol=0)
+
+
+def test_the_slow_way_agrees_with_the_fast_one():
+    model, batch, losses = make("U-Net", 4)
+    fast = go.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(fast, vectorized.gradient_norms(model, batch, losses), rtol=1e-5, atol=0)

@@ -1,0 +1,212 @@
+"""Exact norms out of the user's own training step, without changing it by a bit."""
+
+import copy
+
+import pytest
+import torch
+from test_gradient_norm_models import BATCH, MODELS, Custom, make
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import gradorder as go
+from gradorder.scores import reference
+
+
+def frozen_batch_norm(model):
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
+    return model
+
+
+REDUCTIONS = {
+    "mean": lambda losses: losses.mean(),
+    "sum": lambda losses: losses.sum(),
+    "scaled": lambda losses: 1024 * losses.mean(),
+    "weighted": lambda losses: (torch.linspace(0.1, 2, len(losses), dtype=losses.dtype) * losses).sum(),
+    "negative": lambda losses: -losses.sum(),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+@pytest.mark.parametrize("name", MODELS)
+def test_exact_for_whole_models(name, size):
+    model, batch, losses = make(name, size)
+    frozen_batch_norm(model)
+    expected = reference.gradient_norms(model, batch, losses)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses((losses or go.cross_entropy)(model, batch)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_any_reduction(reduction):
+    model, batch, losses = make("decoder", 5)
+    model.double()
+    expected = reference.gradient_norms(model, batch, losses)
+    with go.observe_gradient_norms(model) as seen:
+        REDUCTIONS[reduction](seen.losses(losses(model, batch))).backward()
+        torch.testing.assert_close(seen.norms, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_gradients_stay_the_same_to_the_bit(name):
+    model, batch, losses = make(name, 4)
+    frozen_batch_norm(model)
+    other = copy.deepcopy(model)
+    losses = losses or go.cross_entropy
+    losses(other, batch).mean().backward()
+    with go.observe_gradient_norms(model) as seen:
+        for _ in range(2):  # the first batch is checked, the second is not
+            model.zero_grad()
+            seen.losses(losses(model, batch)).mean().backward()
+            _ = seen.norms
+            for ours, plain in zip(model.parameters(), other.parameters(), strict=True):
+                assert torch.equal(ours.grad, plain.grad)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_gradient_accumulation_and_several_batches_in_flight():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    batches = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (3, 5, 2)]
+    with go.observe_gradient_norms(model) as seen:
+        for batch in batches:
+            (seen.losses(go.cross_entropy(model, batch)).mean() / 3).backward()
+            torch.testing.assert_close(seen.norms, reference.gradient_norms(model, batch))
+        first = seen.losses(go.cross_entropy(model, batches[0])).sum()
+        second = seen.losses(go.cross_entropy(model, batches[1])).sum()
+        (first + second).backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, batches[1]))
+
+
+def test_the_first_batch_is_finished_before_the_second_is_told():
+    model = nn.Linear(4, 3)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH))
+        with pytest.raises(RuntimeError, match="run its backward pass before the next"):
+            seen.losses(go.cross_entropy(model, BATCH))
+
+
+def test_a_second_backward_pass_starts_again():
+    model = nn.Linear(4, 3)
+    with go.observe_gradient_norms(model) as seen:
+        loss = seen.losses(go.cross_entropy(model, BATCH)).mean()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+
+
+def test_autocast():
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3))
+    expected = reference.gradient_norms(model, BATCH)
+    with go.observe_gradient_norms(model) as seen, torch.autocast("cpu", torch.bfloat16):
+        for _ in range(2):
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+            norms = seen.norms
+    assert norms.dtype == torch.float32
+    torch.testing.assert_close(norms, expected, rtol=0.05, atol=0)
+
+
+def test_dropout_in_training_mode_is_seen_as_it_fell():
+    """The norm is that of the gradient with the dropout of this very pass, attention's own included."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True).double()
+    model = Custom(lambda m, x: m.layer(x).mean(1)[:, :3], layer=layer)
+    x, y = torch.randn(4, 5, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 0])
+    with go.observe_gradient_norms(model) as seen:
+        losses = seen.losses(F.cross_entropy(model(x), y, reduction="none"))
+        expected = [
+            torch.cat(
+                [g.flatten() for g in torch.autograd.grad(losses[i], list(model.parameters()), retain_graph=True)]
+            )
+            for i in range(4)
+        ]
+        losses.mean().backward()
+        torch.testing.assert_close(seen.norms, torch.stack(expected).norm(dim=1), rtol=1e-9, atol=0)
+
+
+def test_checkpointed_activations():
+    def build(use_reentrant):
+        return Custom(
+            lambda m, x: m.head(checkpoint(m.body, m.first(x), use_reentrant=use_reentrant)),
+            first=nn.Linear(4, 4), head=nn.Linear(4, 3),
+            body=nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)),
+        )  # fmt: skip
+
+    model = build(use_reentrant=False)
+    with go.observe_gradient_norms(model) as seen:
+        for _ in range(2):
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+            torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+    model = build(use_reentrant=True)
+    with go.observe_gradient_norms(model) as seen, pytest.raises(RuntimeError, match=r"use_reentrant=False|reentrant"):
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+
+
+def test_batch_norm_with_batch_statistics_raises_at_the_first_forward():
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    with (
+        go.observe_gradient_norms(model),
+        pytest.raises(ValueError, match=r"BatchNorm1d normalises by the batch.*eval mode"),
+    ):
+        model(BATCH[0])
+    model[1].eval()
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+
+
+@pytest.mark.parametrize("length", [3, 5])
+def test_rows_that_are_not_examples_are_refused(length):
+    model = Custom(lambda m, x: m.head(m.body(x.transpose(0, 1)).tanh().mean(0)),
+                   body=nn.Linear(4, 4), head=nn.Linear(4, 3))  # fmt: skip
+    with (
+        go.observe_gradient_norms(model) as seen,
+        pytest.raises((ValueError, RuntimeError), match=r"rows|depends on other"),
+    ):
+        seen.losses(go.cross_entropy(model, (torch.randn(5, length, 4), BATCH[1]))).mean().backward()
+
+
+def test_examples_that_mix_are_refused():
+    model = Custom(lambda m, x: m.head(m.body(x) - m.body(x).mean(0)), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    with go.observe_gradient_norms(model) as seen, pytest.raises(ValueError, match="depends on other examples"):
+        seen.losses(go.cross_entropy(model, BATCH))
+
+
+def test_a_use_that_no_layer_shows_is_refused():
+    model = Custom(lambda m, x: F.linear(m.body(x), m.body.weight)[:, :3], body=nn.Linear(4, 4))
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        with pytest.raises(ValueError, match=r"shape \(4, 4\) is also used outside of the layers"):
+            _ = seen.norms
+
+
+def test_wrong_use_is_refused():
+    model = nn.Linear(4, 3)
+    with go.observe_gradient_norms(model) as seen:
+        with pytest.raises(RuntimeError, match="losses were not told"):
+            _ = seen.norms
+        losses = go.cross_entropy(model, BATCH)
+        with pytest.raises(ValueError, match=r'use reduction="none"'):
+            seen.losses(losses.mean())
+        with pytest.raises(ValueError, match="with grad"):
+            seen.losses(losses.detach())
+        loss = seen.losses(losses)
+        with pytest.raises(RuntimeError, match="call backward"):
+            _ = seen.norms
+        (loss * torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0])).sum().backward()
+        with pytest.raises(ValueError, match=r"2 of 5 have none \(first: example 1\)"):
+            _ = seen.norms
+    with pytest.raises(ValueError, match="at least one parameter"), go.observe_gradient_norms(nn.ReLU()):
+        pass
+
+
+def test_a_validation_pass_in_between_does_no_harm():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    with go.observe_gradient_norms(model) as seen:
+        with torch.no_grad():
+            model(BATCH[0])
+        model(BATCH[0])  # with grad, and never used
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
