@@ -15,6 +15,8 @@ from gradorder.scores.layers.forms import row_squares
 from gradorder.scores.undisturbed import device_of
 
 _MATRIX = 2
+_LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
+_DTYPES = (torch.float32, torch.float64)
 
 
 def chain_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor | None:
@@ -36,23 +38,23 @@ def chain_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor 
 
 
 def _layers(model: nn.Module) -> list[nn.Module] | None:
-    """The chain, if the model is one and nobody watches its parts."""
-    found: list[nn.Module] = []
+    """The chain, if the model is one, all of it is trained and nobody watches its parts."""
     if type(model) is nn.Linear:
-        found = [model]
-    elif type(model) is nn.Sequential:
-        found = list(model)
-    allowed = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
-    if not found or any(type(layer) not in allowed or _is_watched(layer) for layer in found):
+        found: list[nn.Module] = [model]
+    elif type(model) is nn.Sequential and not _is_watched(model):
+        found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
+    else:
         return None
-    linear = [layer for layer in found if isinstance(layer, nn.Linear)]
-    parameters = [p for layer in linear for p in layer.parameters()]
-    is_simple = all(p.requires_grad and p.dtype in (torch.float32, torch.float64) for p in parameters)
-    is_shared = len({id(p) for p in parameters}) < sum(1 + (layer.bias is not None) for layer in linear)
-    flattened = [layer for layer in found if isinstance(layer, nn.Flatten)]
-    if not linear or not is_simple or is_shared or any((f.start_dim, f.end_dim) != (1, -1) for f in flattened):
-        return None
-    return found if not _is_watched(model) else None
+    parameters: list[nn.Parameter] = []
+    for layer in found:
+        if type(layer) not in _LINKS or _is_watched(layer):
+            return None
+        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
+            return None
+        parameters.extend(p for p in layer._parameters.values() if p is not None)  # noqa: SLF001
+    is_simple = all(p.requires_grad and p.dtype in _DTYPES for p in parameters)
+    is_shared = len({id(p) for p in parameters}) < len(parameters)
+    return found if parameters and is_simple and not is_shared else None
 
 
 def _is_watched(module: nn.Module) -> bool:
@@ -87,18 +89,20 @@ def _forward(layers: list[nn.Module], inputs: torch.Tensor) -> tuple[list[torch.
 
 
 def _backward(layers: list[nn.Module], kept: list[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
-    squares = gradient.new_zeros(len(gradient))
+    squares: torch.Tensor | None = None
     remaining = list(kept)
     last = next(i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear))
     for position in range(len(layers) - 1, last - 1, -1):
         layer = layers[position]
         if isinstance(layer, nn.Linear):
             inputs = row_squares(remaining.pop())
-            squares.addcmul_(row_squares(gradient), inputs if layer.bias is None else inputs.add_(1))
+            added = row_squares(gradient).mul_(inputs if layer.bias is None else inputs.add_(1))
+            squares = added if squares is None else squares.add_(added)
             if position > last:
                 gradient = gradient @ layer.weight
         elif isinstance(layer, nn.ReLU):
-            gradient = gradient * (remaining.pop() > 0)
+            gradient = torch.ops.aten.threshold_backward(gradient, remaining.pop(), 0)
+    assert squares is not None  # noqa: S101 - a chain has a linear layer
     return squares
 
 

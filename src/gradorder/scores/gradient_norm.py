@@ -132,6 +132,7 @@ class _ScoringWatch(LayerWatch):
 
     def __init__(self, model: nn.Module, parameters: list[nn.Parameter], size: int, layout: _Layout) -> None:
         super().__init__(model, parameters)
+        self.has_one_backward = True
         self.norms = SquaredNorms(size)
         self.start = torch.zeros((), requires_grad=True)
         self._size = size

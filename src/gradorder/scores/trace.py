@@ -89,6 +89,8 @@ class LayerWatch:
         self._model = model
         self._counted = {id(parameter) for parameter in parameters}
         self.is_paused = False
+        self.has_one_backward = False
+        """Whether inputs may be let go as the backward pass comes by, as autograd does with its own."""
         self._unseen: set[nn.Module] = set()
 
     @contextmanager
@@ -236,7 +238,7 @@ class _Hook:
             size = norms.num_examples
             if self._watch.is_paused or size is None:
                 return
-            saved = kept[0]
+            saved = kept.pop() if self._watch.has_one_backward else kept[0]
             if saved._version != version:  # noqa: SLF001
                 raise RuntimeError(f"the input of {type(module).__name__} was changed in place after it was used")
             if len(saved) != size or len(gradient) != size:

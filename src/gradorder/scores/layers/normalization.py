@@ -17,7 +17,7 @@ def batch_norm(layer: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -
     assert layer.running_mean is not None  # noqa: S101 - refused before
     assert layer.running_var is not None  # noqa: S101
     sums = per_channel(gradient)
-    products = per_channel(gradient * inputs)
+    products = products_per_channel(gradient, inputs)
     scale = torch.rsqrt(layer.running_var + layer.eps)
     return {"weight": Dense((products - layer.running_mean * sums) * scale), "bias": Dense(sums)}
 
@@ -42,7 +42,7 @@ def group_norm(layer: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -
     """Over groups of channels of one example."""
     assert isinstance(layer, nn.GroupNorm)  # noqa: S101
     normal = F.group_norm(inputs, layer.num_groups, eps=layer.eps)
-    return {"weight": Dense(per_channel(gradient * normal)), "bias": Dense(per_channel(gradient))}
+    return {"weight": Dense(products_per_channel(gradient, normal)), "bias": Dense(per_channel(gradient))}
 
 
 def instance_norm(layer: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -> dict[str, Form]:
@@ -51,12 +51,20 @@ def instance_norm(layer: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor
     own = layer.training or not layer.track_running_stats
     mean, variance = (None, None) if own else (layer.running_mean, layer.running_var)
     normal = F.instance_norm(inputs, mean, variance, use_input_stats=own, eps=layer.eps)
-    return {"weight": Dense(per_channel(gradient * normal)), "bias": Dense(per_channel(gradient))}
+    return {"weight": Dense(products_per_channel(gradient, normal)), "bias": Dense(per_channel(gradient))}
 
 
 def per_channel(values: torch.Tensor) -> torch.Tensor:
     """(B, C, ...) summed over positions."""
     return values.flatten(2).sum(2) if values.ndim > 2 else values  # noqa: PLR2004 - (B, C)
+
+
+def products_per_channel(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """The product of two (B, C, ...) summed over positions, without writing it down."""
+    if first.ndim == 2:  # noqa: PLR2004 - (B, C)
+        return first * second
+    products: torch.Tensor = torch.linalg.vecdot(first.flatten(2), second.flatten(2))
+    return products
 
 
 def _per_entry(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
