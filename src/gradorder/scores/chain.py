@@ -1,4 +1,4 @@
-"""A chain of linear layers and ReLUs with a known loss, differentiated by hand.
+"""A chain of linear layers and ReLUs, differentiated by hand.
 
 Forward keeps the input a of each linear layer. Backward starts from the loss gradient g at the outputs, adds
 ||g||^2 (||a||^2 + 1) for each linear layer and goes on with g W, cut where the ReLU was closed. No graph, no hooks,
@@ -9,37 +9,71 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradorder.batches import Batch
+from gradorder import checks
+from gradorder.batches import Batch, num_examples
 from gradorder.losses import Losses, cross_entropy, squared_error
+from gradorder.scores.layers.fallback import UnknownLayoutError
 from gradorder.scores.layers.forms import row_squares
-from gradorder.scores.undisturbed import device_of
+from gradorder.scores.undisturbed import device_of, undisturbed
 
 _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
 _DTYPES = (torch.float32, torch.float64)
 
 
-def chain_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor | None:
-    """The norms of a batch, shape (B,); None if the model, the loss or the batch is of another kind."""
+def chain_of(model: nn.Module) -> list[nn.Module] | None:
+    """The layers of a chain; None if the model is of another kind."""
     layers = _layers(model)
-    if layers is None or losses not in _LOSS_GRADIENTS or torch.is_autocast_enabled(device_of(model).type):
+    return None if layers is None or torch.is_autocast_enabled(device_of(model).type) else layers
+
+
+def norms_by_hand(layers: list[nn.Module], batch: Batch, losses: Losses) -> torch.Tensor | None:
+    """The norms of a batch, shape (B,), for a known loss; None if the loss or the batch is of another kind."""
+    if losses not in _LOSS_GRADIENTS:
         return None
     inputs, targets = _pair(batch)
     if inputs is None or targets is None:
         return None
     with torch.no_grad():
         kept, outputs = _forward(layers, inputs)
-        if outputs is None:
-            return None
-        gradient = _LOSS_GRADIENTS[losses](outputs, targets)
-        if gradient is None:
-            return None
+        gradient = None if outputs is None else _LOSS_GRADIENTS[losses](outputs, targets)
+        return None if gradient is None else _backward(layers, kept, gradient).sqrt_()
+
+
+def norms_of_any_loss(model: nn.Module, layers: list[nn.Module], batch: Batch, losses: Losses) -> torch.Tensor:
+    """The norms with a loss of the user's own, which autograd differentiates down to the outputs of the chain.
+
+    Raises:
+        UnknownLayoutError: the loss does not call the model once on one matrix with a row per example.
+    """
+    size = num_examples(batch)
+    calls: list[tuple[list[torch.Tensor], torch.Tensor]] = []
+
+    def forward(inputs: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            kept, outputs = _forward(layers, inputs)
+        if calls or outputs is None or len(outputs) != size:
+            raise UnknownLayoutError("the loss calls the model in another way than once on the batch")
+        calls.append((kept, outputs.requires_grad_()))
+        return outputs
+
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
+        model.forward = forward
+        try:
+            values = checks.per_example("losses", losses(model, batch), size)
+        finally:
+            del model.forward
+        if not calls:
+            raise UnknownLayoutError("the loss does not call the model")
+        kept, outputs = calls[0]
+        (gradient,) = torch.autograd.grad(values.sum(), outputs)
+    with torch.no_grad():
         return _backward(layers, kept, gradient).sqrt_()
 
 
 def _layers(model: nn.Module) -> list[nn.Module] | None:
     """The chain, if the model is one, all of it is trained and nobody watches its parts."""
-    if type(model) is nn.Linear:
+    if type(model) is nn.Linear and not _is_watched(model):
         found: list[nn.Module] = [model]
     elif type(model) is nn.Sequential and not _is_watched(model):
         found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
@@ -58,7 +92,7 @@ def _layers(model: nn.Module) -> list[nn.Module] | None:
 
 
 def _is_watched(module: nn.Module) -> bool:
-    return bool(
+    return "forward" in module.__dict__ or bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks  # noqa: SLF001 - no public way
     )
 

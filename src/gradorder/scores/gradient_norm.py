@@ -2,19 +2,20 @@
 
 Three ways, all exact:
 
-- a chain of linear layers and ReLUs with a known loss is differentiated by hand (`chain`);
+- a chain of linear layers and ReLUs is differentiated by hand (`chain`);
 - other models run once forward and once backward through activations only, and a rule per layer turns what
   passes by into norms (`trace`);
 - models whose layers cannot be told apart by example go through torch.func or one example at a time
   (`vectorized`).
 
-The second needs every row of a layer to belong to one example. The first time that a model is scored with a loss,
-the norms of a few examples are compared with the reference; a model that fails goes the third way from then on.
+The first two need every row of a layer to belong to one example. The first time that a model is scored with a loss,
+the norms of a few examples are compared with the reference; a model that fails goes the next way from then on.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
@@ -26,7 +27,7 @@ from gradorder import checks
 from gradorder.batches import Batch, num_examples, take
 from gradorder.losses import Losses, cross_entropy
 from gradorder.scores import reference, vectorized
-from gradorder.scores.chain import chain_norms
+from gradorder.scores.chain import chain_of, norms_by_hand, norms_of_any_loss
 from gradorder.scores.layers.fallback import UnknownLayoutError
 from gradorder.scores.trace import LayerWatch, SquaredNorms, in_full_precision
 from gradorder.scores.undisturbed import undisturbed
@@ -66,48 +67,65 @@ class GradientNorm:
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`."""
     losses = losses or cross_entropy
-    by_hand = chain_norms(model, batch, losses)
-    if by_hand is not None:
-        return by_hand
-    refuse_batch_statistics(model)
-    layout = _layout(model, batch, losses)
-    if layout is None:
-        return vectorized.gradient_norms(model, batch, losses)
-    return _traced_norms(model, batch, losses, layout)[0]
+    layers = chain_of(model)
+    if layers is not None:
+        by_hand = norms_by_hand(layers, batch, losses)
+        if by_hand is not None:
+            return by_hand
+    way = _way(model, batch, losses)
+    if way is _Way.CHAIN and layers is not None:
+        return norms_of_any_loss(model, layers, batch, losses)
+    if isinstance(way, _Layout):
+        return _traced_norms(model, batch, losses, way)[0]
+    return vectorized.gradient_norms(model, batch, losses)
+
+
+class _Way(Enum):
+    CHAIN = auto()
+    VECTORIZED = auto()
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Which layers of a model run once for the whole batch: embeddings of positions."""
+    """The way of tracing, and which layers run once for the whole batch: embeddings of positions."""
 
     once: frozenset[nn.Module] | None = None
     """None: not known yet, to be told by their shapes."""
 
 
-def _layout(model: nn.Module, batch: Batch, losses: Losses) -> _Layout | None:
-    """How to trace this model, found out once; None where tracing does not give the reference's numbers."""
-    key = (getattr(losses, "__code__", losses), tuple(id(module) for module in model.modules()))
-    known = _layouts.setdefault(model, {})
+def _way(model: nn.Module, batch: Batch, losses: Losses) -> _Way | _Layout:
+    """The fastest way that gives the reference's numbers for this model and loss, found out once."""
+    key = (getattr(losses, "__code__", losses), tuple(map(id, model.modules())), chain_of(model) is not None)
+    known = _ways.setdefault(model, {})
     if key not in known:
+        refuse_batch_statistics(model)
         size = num_examples(batch)
-        few = take(batch, torch.arange(min(size, _NUM_COMPARED)))
-        found = _compared(model, few, losses)
+        found = _compared(model, take(batch, torch.arange(min(size, _NUM_COMPARED))), losses)
         if size == 1:
             return found  # one example says nothing about rows
         known[key] = found
     return known[key]
 
 
-_layouts: WeakKeyDictionary[nn.Module, dict[Any, _Layout | None]] = WeakKeyDictionary()
+_ways: WeakKeyDictionary[nn.Module, dict[Any, _Way | _Layout]] = WeakKeyDictionary()
 
 
-def _compared(model: nn.Module, batch: Batch, losses: Losses) -> _Layout | None:
+def _compared(model: nn.Module, batch: Batch, losses: Losses) -> _Way | _Layout:
     expected = reference.gradient_norms(model, batch, losses)
-    try:
-        norms, found = _traced_norms(model, batch, losses, _Layout())
-    except UnknownLayoutError:
-        return None
-    return found if torch.allclose(norms, expected, rtol=_TOLERANCE, atol=1e-12) else None
+
+    def agrees(norms: torch.Tensor) -> bool:
+        return torch.allclose(norms, expected, rtol=_TOLERANCE, atol=1e-12)
+
+    layers = chain_of(model)
+    if layers is not None:
+        with suppress(UnknownLayoutError):
+            if agrees(norms_of_any_loss(model, layers, batch, losses)):
+                return _Way.CHAIN
+    with suppress(UnknownLayoutError):
+        norms, layout = _traced_norms(model, batch, losses, _Layout())
+        if agrees(norms):
+            return layout
+    return _Way.VECTORIZED
 
 
 def _traced_norms(model: nn.Module, batch: Batch, losses: Losses, layout: _Layout) -> tuple[torch.Tensor, _Layout]:

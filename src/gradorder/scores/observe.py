@@ -4,14 +4,15 @@ In the backward pass of L = sum_i w_i f_i (w_i = 1/B for a mean, times any loss 
 output row i is w_i times that of f_i. So the squared norms are collected as for a score, and divided by w_i^2, which
 is read as the gradient that reaches the losses.
 
-Nothing is added to the graph, so the gradients that the optimizer sees are the same to the bit. The first batch is
-checked: that no example's loss depends on another example's rows, and that the gradients seen add up to the ones that
+Nothing is added to the graph, so the gradients that the optimizer sees are the same to the bit. A model's first batch
+is checked: that no example's loss depends on another example's rows, and that the gradients seen add up to those that
 the parameters get. A model that fails cannot be observed, and the error says why.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -61,10 +62,10 @@ class SeenGradients:
     """What `observe_gradient_norms` gives."""
 
     def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._parameters = trainable_parameters(model)
         self._watch = _TrainingWatch(model, self._parameters)
         self._checks: _SumCheck | None = None
-        self._is_checked = False
         self._told: _Pass | None = None
 
     @contextmanager
@@ -86,10 +87,9 @@ class SeenGradients:
         done.is_sealed = True
         self._told = done
         done.norms.num_examples = len(losses)
-        if not self._is_checked:
+        if _checked.get(self._model) != _parts(self._model):
             self._check_rows(losses, done)
             self._checks = _SumCheck(self._parameters, done.norms, self._stack)
-            self._is_checked = True
         done.outputs.clear()
 
         def arrived(weights: torch.Tensor) -> None:
@@ -134,6 +134,7 @@ class SeenGradients:
             raise RuntimeError("the first batch is checked: run its backward pass before the next seen.losses(...)")
         self._checks.compare()
         self._checks = None
+        _checked[self._model] = _parts(self._model)
 
     def _check_rows(self, losses: torch.Tensor, done: _Pass) -> None:
         """The first example's loss must depend on nobody else's rows."""
@@ -148,6 +149,14 @@ class SeenGradients:
                 raise ValueError(
                     "the loss of one example depends on other examples of the batch: there is no per-example gradient"
                 )
+
+
+_checked: WeakKeyDictionary[nn.Module, tuple[int, ...]] = WeakKeyDictionary()
+"""Models whose first batch was checked, and the modules they had then."""
+
+
+def _parts(model: nn.Module) -> tuple[int, ...]:
+    return tuple(id(module) for module in model.modules())
 
 
 class _TrainingWatch(LayerWatch):

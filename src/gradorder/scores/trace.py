@@ -107,12 +107,10 @@ class LayerWatch:
             yield
 
     def _watch_layer(self, module: nn.Module, stack: ExitStack) -> None:
-        own = {n: p for n, p in module.named_parameters(recurse=False) if id(p) in self._counted}
+        own = {n: p for n, p in module._parameters.items() if id(p) in self._counted}  # noqa: SLF001 - a plain read
         if own:
-            rule = rule_for(module)
-            hook = _Hook(self, own, rule)
-            handle = module.register_forward_hook(hook, with_kwargs=True)
-            stack.callback(handle.remove)
+            hook = _Hook(self, own, rule_for(module))  # type: ignore[arg-type]
+            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
 
     def _watch_attention(self, module: nn.MultiheadAttention, stack: ExitStack) -> None:
         running = ExitStack()

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,22 +17,30 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     flags, and the random state of Python, numpy and torch. Eval mode makes the examples of a batch
     independent: BatchNorm uses its running statistics, dropout does nothing.
     """
-    modes = [(module, module.training) for module in model.modules()]
+    modules = list(model.modules())
+    modes = [module.training for module in modules]
+    # Straight from the dictionaries: for a small model, walking them by name would take longer than the pass itself.
+    parameters = [
+        (parameter, parameter.requires_grad, parameter.grad)
+        for module in modules
+        for parameter in module._parameters.values()  # noqa: SLF001
+        if parameter is not None
+    ]
     buffers = [
         (module._buffers, name, buffer, buffer.detach().clone(), buffer._version)  # noqa: SLF001 - no public way
-        for module in model.modules()
+        for module in modules
         for name, buffer in module._buffers.items()  # noqa: SLF001
         if buffer is not None
     ]
-    parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
-    with random_state_kept(model):
+    devices = {parameter.device for parameter, _, _ in parameters}
+    with random_state_kept(devices):
         try:
             # Not model.eval(): a user may override train() with side effects of its own.
-            for module, _ in modes:
+            for module in modules:
                 module.training = False
             yield
         finally:
-            for module, training in modes:
+            for module, training in zip(modules, modes, strict=True):
                 module.training = training
             for owner, name, buffer, values, version in buffers:
                 if buffer._version != version:  # noqa: SLF001
@@ -40,21 +48,26 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                         buffer.copy_(values)
                 owner[name] = buffer
             for parameter, requires_grad, grad in parameters:
-                parameter.requires_grad_(requires_grad)
-                parameter.grad = grad
+                if parameter.requires_grad is not requires_grad:
+                    parameter.requires_grad_(requires_grad)
+                if parameter.grad is not grad:
+                    parameter.grad = grad
 
 
 @contextmanager
-def random_state_kept(model: nn.Module) -> Iterator[None]:
-    """The random state of Python, numpy and torch, on the CPU and on the model's devices, put back at the end."""
-    with ExitStack() as stack:
-        stack.callback(random.setstate, random.getstate())
-        stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 - restored, not used
-        stack.callback(torch.set_rng_state, torch.get_rng_state())
-        for device in {tensor.device for tensor in model.parameters()} - {torch.device("cpu")}:
-            backend = torch.get_device_module(device)
-            stack.callback(backend.set_rng_state, backend.get_rng_state(device), device)
+def random_state_kept(devices: set[torch.device]) -> Iterator[None]:
+    """The random state of Python, numpy and torch, on the CPU and on these devices, put back at the end."""
+    accelerators = [(torch.get_device_module(device), device) for device in devices if device.type != "cpu"]
+    theirs = [(backend, backend.get_rng_state(device), device) for backend, device in accelerators]
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - kept, not used
+    try:
         yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        torch.set_rng_state(states[2])
+        for backend, state, device in theirs:
+            backend.set_rng_state(state, device)
 
 
 def device_of(model: nn.Module) -> torch.device:

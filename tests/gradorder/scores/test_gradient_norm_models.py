@@ -12,7 +12,7 @@ from gradorder_lab import models
 
 
 def is_traced(model):
-    return [layout is not None for layout in gradient_norm._layouts[model].values()]
+    return [way is not gradient_norm._Way.VECTORIZED for way in gradient_norm._ways[model].values()]
 
 
 def language_losses(model, batch):

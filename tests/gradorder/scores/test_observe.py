@@ -182,6 +182,19 @@ def test_a_use_that_no_layer_shows_is_refused():
             _ = seen.norms
 
 
+def test_a_model_is_checked_once_and_again_when_it_has_changed():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    for _ in range(2):
+        with go.observe_gradient_norms(model) as seen:
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+            torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+    model[0] = Custom(lambda m, x: F.linear(m.body(x), m.body.weight), body=nn.Linear(4, 4))
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        with pytest.raises(ValueError, match="also used outside of the layers"):
+            _ = seen.norms
+
+
 def test_wrong_use_is_refused():
     model = nn.Linear(4, 3)
     with go.observe_gradient_norms(model) as seen:

@@ -1,6 +1,7 @@
 """What each layer adds to a squared norm: one rule per kind of layer, (layer, input, output gradient) -> forms."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import nn
@@ -41,8 +42,13 @@ _RULES: dict[type[nn.Module], Rule] = {
 
 def rule_for(module: nn.Module) -> Rule | None:
     """The rule of a module, if it is a known layer whose forward pass nobody has changed."""
-    for kind in type(module).__mro__:
-        rule = _RULES.get(kind)
+    return None if "forward" in module.__dict__ else _rule_of(type(module))  # type: ignore[arg-type]
+
+
+@cache
+def _rule_of(kind: type[nn.Module]) -> Rule | None:
+    for base in kind.__mro__:
+        rule = _RULES.get(base)
         if rule is not None:
-            return rule if type(module).forward is kind.forward else None  # type: ignore[attr-defined]
+            return rule if kind.forward is base.forward else None  # type: ignore[attr-defined]
     return None
