@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 
 from gradorder.scores.layers import Rule, rule_for
-from gradorder.scores.layers.attention import attention_calls, padded_rows, projection
+from gradorder.scores.layers.attention import LinearCall, attention_calls, num_rows, padded_rows, projection
 from gradorder.scores.layers.fallback import ModuleCall, UnknownLayoutError, fallback, output_tensors
 from gradorder.scores.layers.forms import Form, sum_squares
 from gradorder.scores.nested import Nested, mapped_tensors
@@ -72,9 +74,10 @@ def _joined(uses: Sequence[tuple[int, int, Form]]) -> torch.Tensor:
     by_row: dict[int, list[Form]] = {}
     for first_row, _, form in uses:
         by_row.setdefault(first_row, []).append(form)
-    if len(by_row) == 1:
-        return sum_squares([form for _, _, form in uses])
-    return sum_squares([padded_rows(form, first_row, num_rows) for first_row, num_rows, form in uses])
+    ends = sorted((first_row, first_row + num_rows(form)) for first_row, forms in by_row.items() for form in forms[:1])
+    if all(end <= start for (_, end), (start, _) in pairwise(ends)):  # blocks with no entry in common
+        return torch.stack([sum_squares(forms) for forms in by_row.values()]).sum(0)
+    return sum_squares([padded_rows(form, first_row, height) for first_row, height, form in uses])
 
 
 class LayerWatch:
@@ -110,13 +113,14 @@ class LayerWatch:
         own = {n: p for n, p in module._parameters.items() if id(p) in self._counted}  # noqa: SLF001 - a plain read
         if own:
             hook = _Hook(self, own, rule_for(module))  # type: ignore[arg-type]
-            stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
+            # First, so that what it sees is the layer's own output, whatever other hooks make of it.
+            stack.callback(module.register_forward_hook(hook, prepend=True, with_kwargs=True).remove)
 
     def _watch_attention(self, module: nn.MultiheadAttention, stack: ExitStack) -> None:
         running = ExitStack()
 
         def enter(_module: nn.Module, _args: Nested) -> None:
-            running.enter_context(attention_calls(module, self._attention_called))
+            running.enter_context(attention_calls(module, partial(self._attention_called, module)))
 
         def leave(_module: nn.Module, _args: Nested, _output: Nested) -> None:
             running.close()
@@ -157,6 +161,7 @@ class LayerWatch:
         if not torch.is_grad_enabled():
             self._unseen.add(module)
             return False
+        self._unseen.discard(module)
         return True
 
     @contextmanager
@@ -170,14 +175,12 @@ class LayerWatch:
 
     def _attention_called(
         self,
-        weight: nn.Parameter,
-        bias: nn.Parameter | None,
-        first_row: int,
-        inputs: torch.Tensor,
+        module: nn.MultiheadAttention,
+        call: LinearCall,
         output: torch.Tensor,
     ) -> torch.Tensor:
-        counted = [p for p in (weight, bias) if p is not None and id(p) in self._counted]
-        if not counted or not self.is_recording(self._model):
+        counted = [p for p in (call.weight, call.bias) if p is not None and id(p) in self._counted]
+        if not counted or not self.is_recording(module):
             return output
         norms = self.current()
         for parameter in counted:
@@ -187,15 +190,14 @@ class LayerWatch:
             size = norms.num_examples
             if self.is_paused or size is None:
                 return
-            right, left = _wide(inputs, gradient)
+            right, left = _wide(call.inputs.detach(), gradient)
             if left.numel() % (size * left.shape[-1]) or right.numel() % (size * right.shape[-1]):
                 raise UnknownLayoutError("MultiheadAttention works on another number of examples than the batch has")
             with in_full_precision(gradient.device):
-                weight_form, bias_form = projection(right, left, size)
-                if id(weight) in self._counted:
-                    norms.add(weight, weight_form, first_row)
-                if bias is not None and id(bias) in self._counted:
-                    norms.add(bias, bias_form, first_row)
+                forms = projection(right, left, size)
+                for parameter, form in zip((call.weight, call.bias), forms, strict=True):
+                    if parameter is not None and id(parameter) in self._counted:
+                        norms.add(parameter, form, call.first_row)
 
         output = self.graph_output(output, is_fresh=True)
         output.register_hook(arrived)
@@ -271,7 +273,7 @@ class _Hook:
             if self._watch.is_paused or size is None:
                 return
             kept_args, kept_kwargs = mapped_tensors(torch.Tensor.detach, (args, kwargs))
-            everywhere: list[torch.Tensor | None] = [None] * len(has_gradient)
+            everywhere: list[torch.Tensor | None] = [None] * len(outputs)
             for place, gradient in zip(has_gradient, gradients, strict=True):
                 everywhere[place] = gradient
             call = ModuleCall(module, kept_args, kept_kwargs, everywhere)

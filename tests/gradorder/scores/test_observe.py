@@ -215,6 +215,55 @@ def test_wrong_use_is_refused():
         pass
 
 
+def test_a_hook_of_the_users_own_may_change_the_output():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    model[0].register_forward_hook(lambda module, args, output: 3 * output)
+    expected = reference.gradient_norms(model, BATCH)
+    torch.testing.assert_close(go.gradient_norms(model, BATCH), expected)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected)
+
+
+def test_checkpointing_after_a_validation_pass():
+    model = Custom(lambda m, x: m.head(checkpoint(m.body, x, use_reentrant=False)),
+                   body=nn.Sequential(nn.Linear(4, 4), nn.Tanh()), head=nn.Linear(4, 3))  # fmt: skip
+    with go.observe_gradient_norms(model) as seen:
+        with torch.no_grad():
+            model(BATCH[0])
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+
+
+class TwoOutputs(nn.Module):
+    """A module of one's own whose first output has no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x):
+        return x.detach().abs(), self.scale * x
+
+
+def test_a_module_with_an_output_that_has_no_gradient():
+    model = Custom(lambda m, x: m.head(m.two(x)[1]), two=TwoOutputs(), head=nn.Linear(4, 3))
+    expected = reference.gradient_norms(model, BATCH)
+    torch.testing.assert_close(go.gradient_norms(model, BATCH), expected)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected)
+
+
+def test_dropout_inside_a_recurrent_layer_is_refused():
+    """Its parts cannot be seen, and running it again would draw another mask."""
+    lstm = nn.LSTM(3, 4, num_layers=2, dropout=0.5, batch_first=True)
+    model = Custom(lambda m, x: m.head(m.lstm(x)[0][:, -1]), lstm=lstm, head=nn.Linear(4, 3))
+    batch = (torch.randn(5, 6, 3), BATCH[1])
+    with go.observe_gradient_norms(model) as seen, pytest.raises(RuntimeError, match="draws random numbers"):
+        seen.losses(go.cross_entropy(model, batch)).mean().backward()
+
+
 def test_a_validation_pass_in_between_does_no_harm():
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
     with go.observe_gradient_norms(model) as seen:

@@ -7,6 +7,7 @@ inputs are (T, B, d), or (T B, d) for the output map.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -14,12 +15,22 @@ from torch.nn import functional as F
 
 from gradorder.scores.layers.forms import Dense, Form, OuterSum
 
-LinearCall = Callable[[nn.Parameter, nn.Parameter | None, int, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Weight, bias, the first row that is used, input, output -> the output to go on with."""
+
+class LinearCall(NamedTuple):
+    """One linear map: the parameters, the first of their rows that are used, and the input."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    first_row: int
+    inputs: torch.Tensor
+
+
+Report = Callable[[LinearCall, torch.Tensor], torch.Tensor]
+"""A call and its output -> the output to go on with."""
 
 
 @contextmanager
-def attention_calls(module: nn.MultiheadAttention, report: LinearCall) -> Iterator[None]:
+def attention_calls(module: nn.MultiheadAttention, report: Report) -> Iterator[None]:
     """Report every linear map of this module. Calls with other weights pass through unchanged.
 
     torch's attention is one function; its parts can be seen only by standing in for `linear`, which it looks up by
@@ -35,7 +46,8 @@ def attention_calls(module: nn.MultiheadAttention, report: LinearCall) -> Iterat
         if owner is None:
             return output
         first_row = (weight.storage_offset() - owner.storage_offset()) // owner[0].numel()
-        return report(owner, None if bias is None else own.get(id(_base(bias))), first_row, inputs, output)
+        call = LinearCall(owner, None if bias is None else own.get(id(_base(bias))), first_row, inputs)
+        return report(call, output)
 
     F.linear = linear  # type: ignore[assignment]
     try:
@@ -49,6 +61,13 @@ def projection(inputs: torch.Tensor, gradient: torch.Tensor, num_examples: int) 
     right = inputs.reshape(-1, num_examples, inputs.shape[-1]).transpose(0, 1)
     left = gradient.reshape(-1, num_examples, gradient.shape[-1]).transpose(0, 1)
     return OuterSum(left, right), Dense(left.sum(1))
+
+
+def num_rows(form: Form) -> int:
+    """How many rows of a parameter a gradient is for; one that is not of rows counts as all of them."""
+    if isinstance(form, OuterSum):
+        return form.left.shape[2]
+    return form.rows.shape[1] if isinstance(form, Dense) and form.rows.ndim > 1 else 2**62
 
 
 def padded_rows(form: Form, first_row: int, num_rows: int) -> Form:

@@ -121,7 +121,10 @@ def _recurrent_dims(module: nn.Module, count: int) -> list[int | None]:
 def _check_sum(module: nn.Module, rows: torch.Tensor, whole: torch.Tensor) -> None:
     scale = rows.abs().sum(0).max() + torch.finfo(rows.dtype).tiny
     if (rows.sum(0) - whole).abs().max() > _SUM_TOLERANCE * scale:
-        raise UnknownLayoutError(f"the rows of {type(module).__name__} do not belong to one example each")
+        raise UnknownLayoutError(
+            f"the rows of {type(module).__name__} do not belong to one example each, "
+            "or it draws random numbers (dropout)"
+        )
 
 
 def _differentiable(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
