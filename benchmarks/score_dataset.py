@@ -20,7 +20,7 @@ THREADS = 2
 ROUNDS = 3
 BATCH_SIZES = [32, 64, 128, 256, 512, 1024, 2048]
 SIZES = [1_000, 4_000, 16_000, 60_000]
-DEFAULT = 512
+DEFAULT = 256
 
 
 def images(num_examples: int) -> TensorDataset:

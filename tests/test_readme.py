@@ -1,4 +1,5 @@
 import ast
+import csv
 import re
 from pathlib import Path
 
@@ -9,9 +10,10 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 
 
-def test_every_code_block_of_the_readme_runs():
-    assert len(re.findall(r"^```python$", README.read_text(), flags=re.MULTILINE)) >= 4
-    check_md_file(README, memory=True)
+@pytest.mark.parametrize("document", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name)
+def test_every_code_block_runs(document):
+    assert re.findall(r"^```python$", document.read_text(), flags=re.MULTILINE)
+    check_md_file(document, memory=True)
 
 
 def test_the_first_block_is_the_two_commands():
@@ -25,15 +27,45 @@ def test_the_makefile_has_the_targets(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
 
 
-def test_the_tables_of_costs_are_the_measured_ones():
+def rows_of(name):
+    with (ROOT / "results" / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table_line(text, start):
+    (line,) = re.findall(rf"^\| {re.escape(start)} \|.*$", text, flags=re.MULTILINE)
+    return [cell.strip(" *") for cell in line.split("|")[2:-1]]
+
+
+def test_the_cost_of_ordering_is_the_measured_one():
     """What README says must be what `make bench` wrote."""
-    text = README.read_text()
-    sampler = [line.split(",") for line in (ROOT / "results" / "sampler.csv").read_text().splitlines()[1:]]
-    for row in sampler:
-        (line,) = re.findall(rf"^\| {int(row[0]):,} \|.*$", text, flags=re.MULTILINE)
-        time_ratio, memory_ratio = (float(cell.split()[0]) for cell in line.split("|")[2:4])
-        assert time_ratio == pytest.approx(float(row[3]), abs=0.005)
-        assert memory_ratio == pytest.approx(float(row[7]), abs=0.05)
+    for row in rows_of("sampler.csv"):
+        time_ratio, memory_ratio = table_line(README.read_text(), f"{int(row['examples']):,}")
+        assert float(time_ratio.split()[0]) == pytest.approx(float(row["time_ratio"]), abs=0.005)
+        assert float(memory_ratio.split()[0]) == pytest.approx(float(row["memory_ratio"]), abs=0.05)
+
+
+@pytest.mark.parametrize("document", [README, ROOT / "docs" / "gradient_norms.md"], ids=lambda path: path.name)
+def test_the_cost_of_gradient_norms_is_the_measured_one(document):
+    methods = ["gradorder", "gradorder observe", "torch.func", "opacus ghost", "opacus", "backpack"]
+    rows = {(row["workload"], row["layout"], row["method"]): row for row in rows_of("gradient_norm.csv")}
+    layouts = ["contiguous"] if document is README else ["contiguous", "channels_last"]
+    for workload, layout in {key[:2] for key in rows if key[1] in layouts}:
+        cells = table_line(document.read_text(), workload + (", channels last" if layout != "contiguous" else ""))
+        times = [cells[0], cells[2], *cells[4:]]
+        for method, shown in zip(methods, times, strict=True):
+            row = rows[workload, layout, method]
+            assert shown.split()[0].strip("*") == (row["time_ratio"] or "fails")
+            assert ("wrong" in shown) == row["note"].startswith("wrong")
+        for method, shown in zip(methods[:2], (cells[1], cells[3]), strict=True):
+            assert shown == (rows[workload, layout, method]["memory_ratio"] or "-")
+
+
+def test_the_cost_of_scores_is_the_measured_one():
+    for row in rows_of("scores.csv"):
+        assert table_line(README.read_text(), row["model"]) == [
+            row[n] for n in ("LastLayerBound", "LogitError", "Loss")
+        ]
 
 
 def test_nothing_in_the_project_unpickles_or_uses_global_random_numbers():

@@ -14,7 +14,7 @@ from gradorder.batches import Batch, num_examples
 from gradorder.losses import Losses, cross_entropy, squared_error
 from gradorder.scores.layers.fallback import UnknownLayoutError
 from gradorder.scores.layers.forms import row_squares
-from gradorder.scores.undisturbed import device_of, undisturbed
+from gradorder.scores.undisturbed import undisturbed
 
 _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
@@ -22,9 +22,25 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def chain_of(model: nn.Module) -> list[nn.Module] | None:
-    """The layers of a chain; None if the model is of another kind."""
-    layers = _layers(model)
-    return None if layers is None or torch.is_autocast_enabled(device_of(model).type) else layers
+    """The layers, if the model is a chain, all of it is trained, in full precision, and nobody watches its parts."""
+    if type(model) is nn.Linear and not _is_watched(model):
+        found: list[nn.Module] = [model]
+    elif type(model) is nn.Sequential and not _is_watched(model):
+        found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
+    else:
+        return None
+    parameters: list[nn.Parameter] = []
+    for layer in found:
+        if type(layer) not in _LINKS or _is_watched(layer):
+            return None
+        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
+            return None
+        parameters.extend(p for p in layer._parameters.values() if p is not None)  # noqa: SLF001
+    is_simple = all(p.requires_grad and p.dtype in _DTYPES for p in parameters)
+    is_shared = len({id(p) for p in parameters}) < len(parameters)
+    if not parameters or not is_simple or is_shared or torch.is_autocast_enabled(parameters[0].device.type):
+        return None
+    return found
 
 
 def norms_by_hand(layers: list[nn.Module], batch: Batch, losses: Losses) -> torch.Tensor | None:
@@ -69,26 +85,6 @@ def norms_of_any_loss(model: nn.Module, layers: list[nn.Module], batch: Batch, l
         (gradient,) = torch.autograd.grad(values.sum(), outputs)
     with torch.no_grad():
         return _backward(layers, kept, gradient).sqrt_()
-
-
-def _layers(model: nn.Module) -> list[nn.Module] | None:
-    """The chain, if the model is one, all of it is trained and nobody watches its parts."""
-    if type(model) is nn.Linear and not _is_watched(model):
-        found: list[nn.Module] = [model]
-    elif type(model) is nn.Sequential and not _is_watched(model):
-        found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
-    else:
-        return None
-    parameters: list[nn.Parameter] = []
-    for layer in found:
-        if type(layer) not in _LINKS or _is_watched(layer):
-            return None
-        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
-            return None
-        parameters.extend(p for p in layer._parameters.values() if p is not None)  # noqa: SLF001
-    is_simple = all(p.requires_grad and p.dtype in _DTYPES for p in parameters)
-    is_shared = len({id(p) for p in parameters}) < len(parameters)
-    return found if parameters and is_simple and not is_shared else None
 
 
 def _is_watched(module: nn.Module) -> bool:

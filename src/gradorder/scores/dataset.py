@@ -20,7 +20,7 @@ def score_dataset(
     dataset: Dataset[Any],
     score: Score,
     *,
-    batch_size: int = 512,
+    batch_size: int = 256,
     num_workers: int = 0,
     collate_fn: Callable[[list[Any]], Batch] | None = None,
     progress: bool = False,
@@ -34,7 +34,8 @@ def score_dataset(
         model: scored at its current weights, in eval mode.
         dataset: anything with `__len__` and `__getitem__`.
         score: any score of this library, or a function `(model, batch) -> (B,)`.
-        batch_size: examples per scoring batch; it has nothing to do with the training batch.
+        batch_size: examples per scoring batch, which has nothing to do with the training batch; the default was within
+            a fifth of the best for a small and for a convolutional network (`benchmarks/score_dataset.py`).
         num_workers: as in `DataLoader`.
         collate_fn: as in `DataLoader`.
         progress: show a progress bar (needs tqdm: `pip install "gradorder[progress]"`).

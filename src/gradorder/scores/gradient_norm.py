@@ -72,7 +72,7 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
         by_hand = norms_by_hand(layers, batch, losses)
         if by_hand is not None:
             return by_hand
-    way = _way(model, batch, losses)
+    way = _way(model, batch, losses, is_chain=layers is not None)
     if way is _Way.CHAIN and layers is not None:
         return norms_of_any_loss(model, layers, batch, losses)
     if isinstance(way, _Layout):
@@ -93,9 +93,9 @@ class _Layout:
     """None: not known yet, to be told by their shapes."""
 
 
-def _way(model: nn.Module, batch: Batch, losses: Losses) -> _Way | _Layout:
+def _way(model: nn.Module, batch: Batch, losses: Losses, *, is_chain: bool) -> _Way | _Layout:
     """The fastest way that gives the reference's numbers for this model and loss, found out once."""
-    key = (getattr(losses, "__code__", losses), tuple(map(id, model.modules())), chain_of(model) is not None)
+    key = (getattr(losses, "__code__", losses), tuple(map(id, model.modules())), is_chain)
     known = _ways.setdefault(model, {})
     if key not in known:
         refuse_batch_statistics(model)

@@ -65,6 +65,7 @@ class SeenGradients:
         self._model = model
         self._parameters = trainable_parameters(model)
         self._watch = _TrainingWatch(model, self._parameters)
+        self._parts = tuple(map(id, self._watch.modules))
         self._checks: _SumCheck | None = None
         self._told: _Pass | None = None
 
@@ -87,7 +88,7 @@ class SeenGradients:
         done.is_sealed = True
         self._told = done
         done.norms.num_examples = len(losses)
-        if _checked.get(self._model) != _parts(self._model):
+        if _checked.get(self._model) != self._parts:
             self._check_rows(losses, done)
             self._checks = _SumCheck(self._parameters, done.norms, self._stack)
         done.outputs.clear()
@@ -134,7 +135,7 @@ class SeenGradients:
             raise RuntimeError("the first batch is checked: run its backward pass before the next seen.losses(...)")
         self._checks.compare()
         self._checks = None
-        _checked[self._model] = _parts(self._model)
+        _checked[self._model] = self._parts
 
     def _check_rows(self, losses: torch.Tensor, done: _Pass) -> None:
         """The first example's loss must depend on nobody else's rows."""
@@ -153,10 +154,6 @@ class SeenGradients:
 
 _checked: WeakKeyDictionary[nn.Module, tuple[int, ...]] = WeakKeyDictionary()
 """Models whose first batch was checked, and the modules they had then."""
-
-
-def _parts(model: nn.Module) -> tuple[int, ...]:
-    return tuple(id(module) for module in model.modules())
 
 
 class _TrainingWatch(LayerWatch):
@@ -191,7 +188,7 @@ class _TrainingWatch(LayerWatch):
                 )
 
         with ExitStack() as stack:
-            for module in self._model.modules():
+            for module in self.modules:
                 if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001
                     stack.callback(module.register_forward_pre_hook(refuse).remove)
             yield

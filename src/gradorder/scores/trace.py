@@ -84,12 +84,12 @@ class LayerWatch:
     """Forward hooks on the layers of a model. A subclass says where a call's gradients go.
 
     Args:
-        model: watched while the context `on` lasts.
+        model: its layers are watched while the context `on` lasts.
         parameters: those whose gradients count.
     """
 
     def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
-        self._model = model
+        self.modules = list(model.modules())
         self._counted = {id(parameter) for parameter in parameters}
         self.is_paused = False
         self.has_one_backward = False
@@ -101,7 +101,7 @@ class LayerWatch:
         """Watch."""
         with ExitStack() as stack:
             inside_attention: set[nn.Module] = set()
-            for module in self._model.modules():
+            for module in self.modules:
                 if isinstance(module, nn.MultiheadAttention) and _is_plain(module, nn.MultiheadAttention):
                     inside_attention.add(module.out_proj)
                     self._watch_attention(module, stack)

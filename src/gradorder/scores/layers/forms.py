@@ -7,6 +7,7 @@ can also be written out, or multiplied with each other where that is cheaper.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, final
 
 import torch
@@ -34,6 +35,11 @@ class Dense:
 
     def squares(self) -> torch.Tensor:
         """Sum of squares of each row."""
+        return self.known_squares.clone()
+
+    @cached_property
+    def known_squares(self) -> torch.Tensor:
+        """The same, computed once, not to be changed."""
         return row_squares(self.rows)
 
     def dense(self) -> torch.Tensor:
@@ -58,12 +64,15 @@ class OuterSum:
 
     left: torch.Tensor
     right: torch.Tensor
+    only_left: Dense | None = None
+    """The left vectors, where there is one position and somebody else needs their squares too."""
 
     def squares(self) -> torch.Tensor:
         """By the cheaper way."""
         positions, height, width = self.left.shape[1], self.left.shape[2], self.right.shape[2]
         if positions == 1:
-            return row_squares(self.left) * row_squares(self.right)
+            left = row_squares(self.left) if self.only_left is None else self.only_left.known_squares
+            return left * row_squares(self.right)
         if positions * (height + width) < height * width:
             return _dot(self.left @ self.left.mT, self.right @ self.right.mT).clamp_(min=0)
         return row_squares(self.left.mT @ self.right)

@@ -15,9 +15,7 @@ def linear(layer: nn.Module, inputs: torch.Tensor, gradient: torch.Tensor) -> di
 def outer(inputs: torch.Tensor, gradient: torch.Tensor) -> dict[str, Form]:
     """The same without a layer. With one position ||dW||^2 = ||g||^2 ||a||^2 and nothing is ever summed."""
     if inputs.ndim == 2:  # noqa: PLR2004 - (B, d)
-        return {
-            "weight": OuterSum(gradient.unsqueeze(1), inputs.unsqueeze(1)),
-            "bias": Dense(gradient),
-        }
+        bias = Dense(gradient)
+        return {"weight": OuterSum(gradient.unsqueeze(1), inputs.unsqueeze(1), only_left=bias), "bias": bias}
     right, left = inputs.flatten(1, -2), gradient.flatten(1, -2)
     return {"weight": OuterSum(left, right), "bias": Dense(left.sum(1))}
