@@ -71,12 +71,11 @@ class SquaredNorms:
 
 def _joined(uses: Sequence[tuple[int, int, Form]]) -> torch.Tensor:
     """The squared norm of a sum of gradients, each of all rows of a parameter or of some."""
-    by_row: dict[int, list[Form]] = {}
+    blocks: dict[tuple[int, int], list[Form]] = {}
     for first_row, _, form in uses:
-        by_row.setdefault(first_row, []).append(form)
-    ends = sorted((first_row, first_row + num_rows(form)) for first_row, forms in by_row.items() for form in forms[:1])
-    if all(end <= start for (_, end), (start, _) in pairwise(ends)):  # blocks with no entry in common
-        return torch.stack([sum_squares(forms) for forms in by_row.values()]).sum(0)
+        blocks.setdefault((first_row, first_row + num_rows(form)), []).append(form)
+    if all(end <= start for (_, end), (start, _) in pairwise(sorted(blocks))):  # no entry in common
+        return torch.stack([sum_squares(forms) for forms in blocks.values()]).sum(0)
     return sum_squares([padded_rows(form, first_row, height) for first_row, height, form in uses])
 
 

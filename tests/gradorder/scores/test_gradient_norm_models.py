@@ -136,6 +136,30 @@ def test_weights_shared_between_layers():
     assert_right(nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(4, 3)), BATCH)
 
 
+def test_weights_shared_inside_a_chain():
+    layer = nn.Linear(4, 4)
+    other = nn.Linear(4, 4)
+    other.weight = layer.weight
+    for model in (nn.Sequential(layer, nn.ReLU(), layer), nn.Sequential(layer, nn.ReLU(), other)):
+        torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
+
+
+def test_an_embedding_called_twice():
+    model = Custom(
+        lambda m, x: m.head(m.embedding(x[:, :3]).tanh().mean(1) * m.embedding(x[:, 2:]).mean(1)),
+        embedding=nn.Embedding(40, 6), head=nn.Linear(6, 3),
+    )  # fmt: skip
+    assert_right(model, (torch.randint(40, (5, 6)), BATCH[1]))
+
+
+def test_attention_to_itself_and_to_others_with_the_same_weights():
+    model = Custom(
+        lambda m, x: m.attention(m.first(x), *[m.attention(x, x, x)[0]] * 2)[0].mean(1)[:, :3],
+        first=nn.Linear(8, 8), attention=nn.MultiheadAttention(8, 2, batch_first=True),
+    )  # fmt: skip
+    assert_right(model, (torch.randn(5, 4, 8), BATCH[1]))
+
+
 @pytest.mark.parametrize(("vocabulary", "length"), [(40, 3), (5, 12)])
 def test_an_embedding_tied_to_the_head(vocabulary, length):
     """Few positions: by products; many: written out."""
@@ -181,6 +205,13 @@ def test_examples_that_mix():
     batch = (BATCH[0].double(), BATCH[1])
     expected = reference.gradient_norms(model, batch)
     torch.testing.assert_close(go.gradient_norms(model, batch), expected, rtol=1e-9, atol=0)
+
+
+def test_one_example_says_nothing_about_the_next_batch():
+    model = Custom(lambda m, x: m.head(m.body(x) * m.body(x).mean(0)), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    one = (BATCH[0][:1], BATCH[1][:1])
+    torch.testing.assert_close(go.gradient_norms(model, one), reference.gradient_norms(model, one))
+    torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
 
 
 def test_inplace_relu_after_the_first_layer_and_later():
@@ -263,6 +294,8 @@ def test_a_changed_input_is_noticed():
     model = Custom(forward, body=nn.Linear(4, 4), head=nn.Linear(4, 3))
     with pytest.raises(RuntimeError, match=r"in.?place"):
         go.gradient_norms(model, BATCH)
+    with pytest.raises(RuntimeError, match="the input of Linear was changed in place after it was used"):
+        gradient_norm._traced_norms(model, BATCH, go.cross_entropy, gradient_norm._Layout())
 
 
 def test_the_chain_leaves_the_batch_alone():
