@@ -20,7 +20,7 @@ from torch import nn
 from gradorder.scores.layers.attention import padded_rows
 from gradorder.scores.layers.forms import Dense, Form
 from gradorder.scores.reference import trainable_parameters
-from gradorder.scores.trace import LayerWatch, SquaredNorms, in_full_precision
+from gradorder.scores.trace import LayerWatch, Rows, SquaredNorms, in_full_precision
 
 _SUM_TOLERANCE = 1e-2
 
@@ -234,11 +234,11 @@ class _SumCheck:
 
         return keep
 
-    def _add(self, parameter: nn.Parameter, form: Form, first_row: int) -> None:
+    def _add(self, parameter: nn.Parameter, form: Form, rows: Rows | None) -> None:
         total = form.total()
-        if total.numel() != parameter.numel():
-            rows = Dense(total.reshape(1, -1, *parameter.shape[1:]))
-            total = padded_rows(rows, first_row, len(parameter)).total()
+        if rows is not None:
+            part = Dense(total.reshape(1, -1, *parameter.shape[1:]))
+            total = padded_rows(part, rows, len(parameter)).total()
         total = total.reshape(parameter.shape)
         known = self._seen.get(id(parameter))
         self._seen[id(parameter)] = total if known is None else known + total

@@ -18,10 +18,23 @@ from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 
 from gradorder.scores.layers import Rule, rule_for
-from gradorder.scores.layers.attention import LinearCall, attention_calls, num_rows, padded_rows, projection
+from gradorder.scores.layers.attention import LinearCall, attention_calls, padded_rows, projection
 from gradorder.scores.layers.fallback import ModuleCall, UnknownLayoutError, fallback, output_tensors
 from gradorder.scores.layers.forms import Form, sum_squares
 from gradorder.scores.nested import Nested, mapped_tensors
+
+Rows = tuple[int, int]
+"""Some rows of a parameter: the first, and the one after the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """The gradients of one use of a parameter."""
+
+    parameter: nn.Parameter
+    form: Form
+    rows: Rows | None
+    """Those it is for; None: all."""
 
 
 @dataclass(eq=False)
@@ -32,8 +45,8 @@ class SquaredNorms:
     """None: of no interest, gradients that come are let go."""
     _uses: Counter[int] = field(default_factory=Counter)
     _total: torch.Tensor | None = None
-    _waiting: dict[int, list[tuple[int, int, Form]]] = field(default_factory=dict)
-    on_form: Callable[[nn.Parameter, Form, int], None] | None = None
+    _waiting: dict[int, list[_Use]] = field(default_factory=dict)
+    on_form: Callable[[nn.Parameter, Form, Rows | None], None] | None = None
     """Told of every gradient that comes, where somebody checks them."""
 
     def expect(self, parameter: nn.Parameter) -> None:
@@ -49,14 +62,14 @@ class SquaredNorms:
         self._total = None
         self._waiting.clear()
 
-    def add(self, parameter: nn.Parameter, form: Form, first_row: int = 0) -> None:
+    def add(self, parameter: nn.Parameter, form: Form, rows: Rows | None = None) -> None:
         """One use's gradients of a parameter, or of some of its rows; several uses wait for each other."""
         if self.on_form is not None:
-            self.on_form(parameter, form, first_row)
+            self.on_form(parameter, form, rows)
         if self._uses[id(parameter)] == 1:
             self._add(form.squares())
         else:
-            self._waiting.setdefault(id(parameter), []).append((first_row, len(parameter), form))
+            self._waiting.setdefault(id(parameter), []).append(_Use(parameter, form, rows))
 
     def _add(self, squares: torch.Tensor) -> None:
         self._total = squares if self._total is None else self._total.add_(squares)
@@ -69,14 +82,16 @@ class SquaredNorms:
         return self._total
 
 
-def _joined(uses: Sequence[tuple[int, int, Form]]) -> torch.Tensor:
+def _joined(uses: Sequence[_Use]) -> torch.Tensor:
     """The squared norm of a sum of gradients, each of all rows of a parameter or of some."""
-    blocks: dict[tuple[int, int], list[Form]] = {}
-    for first_row, _, form in uses:
-        blocks.setdefault((first_row, first_row + num_rows(form)), []).append(form)
-    if all(end <= start for (_, end), (start, _) in pairwise(sorted(blocks))):  # no entry in common
-        return torch.stack([sum_squares(forms) for forms in blocks.values()]).sum(0)
-    return sum_squares([padded_rows(form, first_row, height) for first_row, height, form in uses])
+    blocks: dict[Rows | None, list[Form]] = {}
+    for use in uses:
+        blocks.setdefault(use.rows, []).append(use.form)
+    parts = sorted(rows for rows in blocks if rows is not None)
+    if len(blocks) == 1 or (None not in blocks and all(end <= start for (_, end), (start, _) in pairwise(parts))):
+        return torch.stack([sum_squares(forms) for forms in blocks.values()]).sum(0)  # no entry in common
+    whole = [use.form if use.rows is None else padded_rows(use.form, use.rows, len(use.parameter)) for use in uses]
+    return sum_squares(whole)
 
 
 class LayerWatch:
@@ -193,10 +208,12 @@ class LayerWatch:
             if left.numel() % (size * left.shape[-1]) or right.numel() % (size * right.shape[-1]):
                 raise UnknownLayoutError("MultiheadAttention works on another number of examples than the batch has")
             with in_full_precision(gradient.device):
+                end = call.first_row + left.shape[-1]
+                rows = None if end - call.first_row == len(call.weight) else (call.first_row, end)
                 forms = projection(right, left, size)
                 for parameter, form in zip((call.weight, call.bias), forms, strict=True):
                     if parameter is not None and id(parameter) in self._counted:
-                        norms.add(parameter, form, call.first_row)
+                        norms.add(parameter, form, rows)
 
         output = self.graph_output(output, is_fresh=True)
         output.register_hook(arrived)

@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gradorder as go
 from gradorder.scores import gradient_norm, reference, vectorized
+from gradorder.scores.layers import forms
 from gradorder_lab import models
 
 
@@ -142,6 +143,29 @@ def test_weights_shared_inside_a_chain():
     other.weight = layer.weight
     for model in (nn.Sequential(layer, nn.ReLU(), layer), nn.Sequential(layer, nn.ReLU(), other)):
         torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
+
+
+def test_a_module_with_a_scalar_called_twice():
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.by = nn.Parameter(torch.tensor(1.5))
+
+        def forward(self, x):
+            return self.by * x
+
+    model = Custom(lambda m, x: m.head(m.scale(m.scale(x).tanh())), scale=Scale(), head=nn.Linear(4, 3))
+    assert_right(model, BATCH)
+
+
+def test_a_tied_embedding_is_not_written_out(monkeypatch):
+    """Nothing of the size (B, V, d) is made where products are cheaper."""
+    model, batch, losses = make("decoder", 3)
+    expected = reference.gradient_norms(model, batch, losses)
+    go.gradient_norms(model, batch, losses)
+    for form in (forms.OuterSum, forms.RowSum):
+        monkeypatch.setattr(form, "dense", lambda self: pytest.fail("written out"))
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
 
 
 def test_an_embedding_called_twice():

@@ -63,18 +63,11 @@ def projection(inputs: torch.Tensor, gradient: torch.Tensor, num_examples: int) 
     return OuterSum(left, right), Dense(left.sum(1))
 
 
-def num_rows(form: Form) -> int:
-    """How many rows of a parameter a gradient is for; one that is not of rows counts as all of them."""
-    if isinstance(form, OuterSum):
-        return form.left.shape[2]
-    return form.rows.shape[1] if isinstance(form, Dense) and form.rows.ndim > 1 else 2**62
-
-
-def padded_rows(form: Form, first_row: int, num_rows: int) -> Form:
+def padded_rows(form: Form, rows: tuple[int, int], height: int) -> Form:
     """A gradient of some rows as one of the whole parameter, zero elsewhere."""
-    rows = form.dense()
-    whole = rows.new_zeros(len(rows), num_rows, *rows.shape[2:])
-    whole[:, first_row : first_row + rows.shape[1]] = rows
+    part = form.dense()
+    whole = part.new_zeros(len(part), height, *part.shape[2:])
+    whole[:, rows[0] : rows[1]] = part
     return Dense(whole)
 
 

@@ -126,10 +126,8 @@ def sum_squares(forms: Sequence[Form]) -> torch.Tensor:
             for second in products[:i]:
                 total += 2 * _inner(first, second)
         return total.clamp_(min=0)
-    written = forms[0].dense().flatten(1)
-    for form in forms[1:]:
-        written = written + form.dense().flatten(1)
-    return row_squares(written)
+    written = [form.dense() for form in forms]
+    return row_squares(torch.stack([each.reshape(len(each), -1) for each in written]).sum(0))
 
 
 def row_squares(rows: torch.Tensor) -> torch.Tensor:
