@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from gradorder import checks
@@ -19,13 +19,7 @@ NumSteps = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """A step size that starts at `a`.
-
-    Args:
-        a: the first step size.
-        since: the step (for the per-epoch schedules: the epoch) at which the count starts again from 0, for
-            a switch in the middle of a run. Before it the count runs from the start.
-    """
+    """A step size that starts at `a`."""
 
     a: float
 
@@ -63,9 +57,31 @@ class Constant(Schedule):
         return self.a
 
 
+@dataclass(frozen=True)
+class Decreasing(Schedule):
+    """A step size that decreases with a count of steps or epochs.
+
+    Args:
+        a: the first step size.
+        since: the step (for the per-epoch schedules: the epoch) at which the count starts again from 0, for
+            a switch in the middle of a run. Before it the count runs from the start.
+    """
+
+    since: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.integer("since", self.since, minimum=0)
+
+    @final
+    def count(self, steps_or_epochs: int) -> int:
+        """The count since the last start."""
+        return steps_or_epochs - self.since if steps_or_epochs >= self.since else steps_or_epochs
+
+
 @final
 @dataclass(frozen=True)
-class InversePerStep(Schedule):
+class InversePerStep(Decreasing):
     """a / (1 + t / scale); `scale` of one epoch's steps gives a / 2 after one epoch.
 
     Example:
@@ -74,72 +90,48 @@ class InversePerStep(Schedule):
     """
 
     scale: float = 1
-    since: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive("scale", self.scale)
-        checks.integer("since", self.since, minimum=0)
 
     def __call__(self, step: int, epoch: int) -> float:
         """The step size of this update."""
         del epoch
-        return self.a / (1 + _restarted(step, self.since) / self.scale)
+        return self.a / (1 + self.count(step) / self.scale)
 
 
 @final
 @dataclass(frozen=True)
-class InverseSqrtPerStep(Schedule):
+class InverseSqrtPerStep(Decreasing):
     """a / sqrt(1 + t)."""
 
-    since: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.integer("since", self.since, minimum=0)
-
     def __call__(self, step: int, epoch: int) -> float:
         """The step size of this update."""
         del epoch
-        return self.a / math.sqrt(1 + _restarted(step, self.since))
+        return self.a / math.sqrt(1 + self.count(step))
 
 
 @final
 @dataclass(frozen=True)
-class InversePerEpoch(Schedule):
+class InversePerEpoch(Decreasing):
     """a / (1 + k)."""
 
-    since: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.integer("since", self.since, minimum=0)
-
     def __call__(self, step: int, epoch: int) -> float:
         """The step size of this update."""
         del step
-        return self.a / (1 + _restarted(epoch, self.since))
+        return self.a / (1 + self.count(epoch))
 
 
 @final
 @dataclass(frozen=True)
-class InverseSqrtPerEpoch(Schedule):
+class InverseSqrtPerEpoch(Decreasing):
     """a / sqrt(1 + k)."""
-
-    since: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.integer("since", self.since, minimum=0)
 
     def __call__(self, step: int, epoch: int) -> float:
         """The step size of this update."""
         del step
-        return self.a / math.sqrt(1 + _restarted(epoch, self.since))
-
-
-def _restarted(count: int, since: int) -> int:
-    return count - since if count >= since else count
+        return self.a / math.sqrt(1 + self.count(epoch))
 
 
 def _epoch_counter(steps_per_epoch: int | NumSteps) -> Callable[[int], int]:
