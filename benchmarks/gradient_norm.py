@@ -266,28 +266,14 @@ def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:
     return layer
 
 
-class PositionPerExample(models.TransformerClassifier):
-    """The same function; the positions are looked up once for each example."""
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Tokens (B, T)."""
-        positions = torch.arange(tokens.shape[1]).repeat(len(tokens), 1)
-        hidden = self.encoder(self.embedding(tokens) + self.positions(positions))
-        logits: torch.Tensor = self.head(hidden.mean(1))
-        return logits
-
-
 def adapt_for_opacus(model: nn.Module) -> tuple[nn.Module, str] | None:
-    """An equal model without BatchNorm, nn.MultiheadAttention and look-ups that have no batch dimension.
+    """An equal model without BatchNorm and nn.MultiheadAttention.
 
     Opacus offers replacements of its own that are not equal: GroupNorm, and an attention that with batch_first
     gives other outputs (1.6.0).
     """
-    if isinstance(model, models.TransformerClassifier):
-        adapted = PositionPerExample()
-        adapted.load_state_dict(model.state_dict())
-        replace(adapted, nn.MultiheadAttention, AttentionOfLinearLayers)
-        return adapted, "attention as linear layers, positions looked up per example"
+    if replace(model, nn.MultiheadAttention, AttentionOfLinearLayers):
+        return model, "attention as linear layers"
     if replace(model, nn.BatchNorm2d, FrozenBatchNorm):
         return model, "BatchNorm as a frozen module of our own"
     return None

@@ -5,6 +5,7 @@ import math
 import torch
 
 from gradorder.errors import NonFiniteScoresError
+from gradorder.precision import widened
 
 
 class ScoreMemory:
@@ -28,7 +29,7 @@ class ScoreMemory:
     def replace(self, scores: torch.Tensor) -> None:
         """Keep a new score for every example."""
         self._waiting.clear()
-        self._scores = _wide(scores.detach().to("cpu", copy=True))
+        self._scores = widened(scores.detach().to("cpu", copy=True))
 
     def known(self) -> torch.Tensor | None:
         """The scores with NaN for the unknown, None where nothing is remembered."""
@@ -38,7 +39,7 @@ class ScoreMemory:
     def restore(self, known: torch.Tensor | None) -> None:
         """Take what `known` gave."""
         self._waiting.clear()
-        self._scores = None if known is None else _wide(known.clone())
+        self._scores = None if known is None else widened(known.clone())
 
     def complete(self) -> torch.Tensor | None:
         """A finite score for every example: one never scored ranks as the hardest."""
@@ -60,14 +61,10 @@ class ScoreMemory:
             self._write(indices, scores.cpu())
 
     def _write(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
-        scores = _wide(scores)
+        scores = widened(scores)
         if not bool(torch.isfinite(scores).all()):
             raise NonFiniteScoresError.of(scores, indices)
         if self._scores is None:
             self._scores = torch.full((self._num_examples,), math.nan)
         self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
         self._scores[indices] = scores.to(self._scores.dtype)
-
-
-def _wide(scores: torch.Tensor) -> torch.Tensor:
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -12,6 +12,7 @@ from torch.func import functional_call
 from gradorder import checks
 from gradorder.batches import Batch, num_examples
 from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_targets, num_targets
+from gradorder.precision import widened
 from gradorder.scores.layers.linear import outer
 from gradorder.scores.undisturbed import undisturbed
 
@@ -35,7 +36,7 @@ class Loss:
         size = num_examples(batch)
         with undisturbed(model), torch.no_grad():
             losses = checks.per_example("losses", (self.losses or cross_entropy)(model, batch), size)
-        return _wide(losses)
+        return widened(losses.detach())
 
 
 @final
@@ -64,7 +65,7 @@ class LogitError:
         size = num_examples(batch)
         with undisturbed(model), torch.no_grad():
             logits, targets = (self.logits or _default_logits)(model, batch)
-            errors = _wide(logits).softmax(1)
+            errors = widened(logits.detach()).softmax(1)
             if targets.is_floating_point():
                 errors -= targets
             else:
@@ -108,7 +109,7 @@ class LastLayerBound:
             losses = checks.per_example("losses", losses, size)
             layer, inputs, outputs = watch.seen()
             (gradients,) = torch.autograd.grad(losses.sum(), outputs)
-        forms = outer(_wide(inputs), _wide(gradients))
+        forms = outer(widened(inputs.detach()), widened(gradients.detach()))
         squares = forms["weight"].squares()
         if layer.bias is not None:
             squares += forms["bias"].squares()
@@ -176,8 +177,3 @@ class _LossModule(nn.Module):
 def _default_logits(model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     inputs, targets = inputs_and_targets(batch, "LogitError")
     return model(inputs), targets
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    """float32 or better, without grad."""
-    return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))

@@ -10,6 +10,7 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, take
 from gradorder.losses import Losses, cross_entropy
+from gradorder.precision import widened
 from gradorder.scores.undisturbed import undisturbed
 
 
@@ -45,9 +46,4 @@ def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:
 def _gradient(model: nn.Module, parameters: list[nn.Parameter], example: Batch, losses: Losses) -> torch.Tensor:
     loss = checks.per_example("losses", losses(model, example), 1)
     gradients = torch.autograd.grad(loss[0], parameters, allow_unused=True, materialize_grads=True)
-    # Sums of squares in half precision would lose digits, so a row is float32 or better.
-    return torch.cat([gradient.flatten().to(_at_least_float32(gradient.dtype)) for gradient in gradients])
-
-
-def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
+    return torch.cat([widened(gradient.flatten()) for gradient in gradients])

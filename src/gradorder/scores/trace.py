@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
 
+from gradorder.precision import widened
 from gradorder.scores.layers import Rule, rule_for
 from gradorder.scores.layers.attention import LinearCall, attention_calls, padded_rows, projection
 from gradorder.scores.layers.fallback import ModuleCall, UnknownLayoutError, fallback, output_tensors
@@ -332,7 +333,6 @@ def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
 
 def _wide(inputs: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Both in float32 or better. Under autocast the layer saw its input in the precision of its output."""
-    wide = torch.promote_types(gradient.dtype, torch.float32)
     if inputs.is_floating_point():
-        inputs = inputs.to(gradient.dtype).to(wide)
-    return inputs, gradient.to(wide)
+        inputs = widened(inputs.to(gradient.dtype))
+    return inputs, widened(gradient)

@@ -15,6 +15,7 @@ from torch.func import functional_call, grad, vmap
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
 from gradorder.losses import Losses, cross_entropy
+from gradorder.precision import widened
 from gradorder.scores import reference
 from gradorder.scores.layers.fallback import slow_batching_allowed
 from gradorder.scores.undisturbed import undisturbed
@@ -27,7 +28,7 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); whatever the model."""
 
     def norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-        flat = [gradient.flatten().to(_wide(gradient)) for gradient in gradients]
+        flat = [widened(gradient.flatten()) for gradient in gradients]
         return torch.stack([torch.dot(each, each) for each in flat]).sum().sqrt()
 
     return _per_example(model, batch, losses, norm, reference.gradient_norms)
@@ -40,7 +41,7 @@ def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None 
     """
 
     def row(gradients: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([gradient.flatten().to(_wide(gradient)) for gradient in gradients])
+        return torch.cat([widened(gradient.flatten()) for gradient in gradients])
 
     return _per_example(model, batch, losses, row, reference.per_example_gradients)
 
@@ -89,8 +90,3 @@ class _ExampleLoss(nn.Module):
         rows = [tensor.unsqueeze(0) for tensor in example]
         losses = self._losses(self.model, with_row_tensors(self._batch, rows))
         return checks.per_example("losses", losses, 1)[0]
-
-
-def _wide(tensor: torch.Tensor) -> torch.dtype:
-    """float32 or better: sums of squares in half precision would lose digits."""
-    return torch.promote_types(tensor.dtype, torch.float32)

@@ -1,0 +1,8 @@
+"""Sums of squares and orders are computed in float32 or better: in half precision they would lose digits."""
+
+import torch
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in float32, or as it is where that is better."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
