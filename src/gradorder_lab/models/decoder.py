@@ -29,7 +29,7 @@ class DecoderLanguageModel(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens (B, T)."""
-        positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        positions = torch.arange(tokens.shape[1], device=tokens.device).repeat(len(tokens), 1)
         hidden = self.blocks(self.embedding(tokens) + self.positions(positions))
         logits: torch.Tensor = self.head(self.norm(hidden))
         return logits

@@ -30,7 +30,7 @@ class TransformerClassifier(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens (B, T)."""
-        positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        positions = torch.arange(tokens.shape[1], device=tokens.device).repeat(len(tokens), 1)
         hidden = self.encoder(self.embedding(tokens) + self.positions(positions))
         logits: torch.Tensor = self.head(hidden.mean(1))
         return logits
