@@ -1,7 +1,14 @@
-"""The command line: `gradorder reproduce`."""
+"""The command line: `gradorder list`, `gradorder reproduce`, `gradorder report`.
+
+Exit codes: 0 done, 1 something the user can mend (said in one line), 2 wrong usage, 130 interrupted.
+"""
 
 import os
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,21 +20,83 @@ except ModuleNotFoundError:
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
+class SizeName(StrEnum):
+    """How much is run."""
+
+    mini = "mini"
+    cpu = "cpu"
+    paper = "paper"
+
+
 @app.callback()
 def describe() -> None:
     """Decide which examples SGD sees, and in what order: the paper's experiments."""
 
 
+@app.command(name="list")
+def list_experiments() -> None:
+    """List the experiments, the claims that they test, and how many runs they take."""
+    from gradorder_lab import listing  # noqa: PLC0415 - torch is slow to load, and --help should answer at once
+
+    listing.show()
+
+
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Directory for the plot and the rows.")] = Path("runs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds per method.")] = 5,
+    experiments: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Which ones; all of them for none.")
+    ] = None,
+    size: Annotated[SizeName, typer.Option(help="How much: mini takes minutes, cpu what two cores can do.")] = (
+        SizeName.mini
+    ),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the size's own number.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    out: Annotated[Path, typer.Option(help="Directory for rows, page and figures; what is there is kept.")] = Path(
+        "runs"
+    ),
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler to run on, instead of --jobs.")
+    ] = None,
 ) -> None:
-    """Run the paper's four algorithms side by side with random reshuffling."""
+    """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
-    from gradorder_lab import reproduction  # noqa: PLC0415 - torch is slow to load, and --help should answer at once
+    with _one_line_errors():
+        from gradorder_lab import reproduction  # noqa: PLC0415
 
-    reproduction.reproduce(out, seeds)
+        try:
+            reproduction.reproduce(experiments or [], out, size=size.value, seeds=seeds, jobs=jobs, cluster=cluster)
+        except reproduction.Interrupted as stopped:
+            again = shlex.join(["gradorder", *sys.argv[1:]])
+            print(  # noqa: T201
+                f"Interrupted: {stopped.num_finished} of {stopped.num_asked} runs are finished and kept in {out}.\n"
+                f"To go on from there: {again}",
+                file=sys.stderr,
+            )
+            sys.exit(130)
+
+
+@app.command()
+def report(
+    out: Annotated[
+        Path, typer.Option(help="Directory with the rows of `reproduce`; the page is written there.")
+    ] = Path("runs"),
+) -> None:
+    """Write the page with every figure and verdict, from the rows in --out or, without any, from the shipped results."""
+    _check_writable(out)
+    with _one_line_errors():
+        from gradorder_lab import reporting  # noqa: PLC0415
+
+        print(f"Page: {reporting.report(out)}")  # noqa: T201
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    from gradorder_lab.errors import LabError  # noqa: PLC0415
+
+    try:
+        yield
+    except LabError as error:
+        sys.exit(f"gradorder: {error}")
 
 
 def _check_writable(out: Path) -> None:

@@ -1,42 +1,35 @@
-"""A recipe: everything that one run needs to be repeated."""
+"""A recipe: everything that one run needs to be repeated, except its seed."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-import gradorder as go
-from gradorder.layouts import Layout
-from gradorder.schedules import Schedule
-from gradorder_lab.tasks import Task
+import numpy as np
+from numpy.typing import NDArray
+
+Setting = str | int | float | None
+Rows = Mapping[str, NDArray[np.float64]]
+"""The rows of one run, column by column: name -> one number per row."""
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One method on one task.
+class Recipe(ABC):
+    """One method on one problem. Every subclass is a final frozen dataclass of plain settings.
 
-    Args:
-        task_name: for tables.
-        task: seed -> task.
-        method: for tables.
-        batch_size: examples drawn for a step (S in the paper).
-        schedule: step sizes.
-        epochs: how many.
-        ordering: the order of the epoch; Algorithms 1 and 3 sort it, 2 and 4 leave it random.
-        layout: how a sorted epoch becomes batches.
-        start_epoch: random before it.
-        keep_in_batch: the hardest fraction of each batch to train on (q / S): Algorithms 2 and 4.
-        one_at_a_time: one update per example (Algorithms 1 and 2) instead of one per batch (3 and 4).
-        balanced: equal numbers of each class in each batch.
+    Recipes of one experiment that are run with one seed share data, start and random orders: they are paired.
     """
 
-    task_name: str
-    task: Callable[[int], Task]
-    method: str
-    batch_size: int
-    schedule: Schedule
-    epochs: int
-    ordering: go.Ordering = go.Shuffled()  # noqa: RUF009 - frozen
-    layout: Layout = "contiguous"
-    start_epoch: int = 0
-    keep_in_batch: float = 1.0
-    one_at_a_time: bool = False
-    balanced: bool = False
+    revision: ClassVar[int]
+    """Raised whenever the code gives other numbers for the same settings: old rows are then no longer used."""
+
+    experiment: str
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, Setting]:
+        """What distinguishes it within its experiment."""
+
+    @abstractmethod
+    def run(self, seed: int) -> Rows:
+        """Run it."""

@@ -1,73 +1,57 @@
-"""The main job: run every recipe, show a progress bar, print the tables, save the plot and the rows."""
+"""The main job: run what is missing, judge the claims, print them, write the page."""
 
-import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
 
-import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from gradorder_lab.recipe import Recipe
-from gradorder_lab.recipes import side_by_side
-from gradorder_lab.run import Row, run
+from gradorder_lab import environment, experiments, printed, report, sweep
+from gradorder_lab.experiment import Experiment, Size
+from gradorder_lab.store import Store, only_one
+from gradorder_lab.summary import Summary
 
 
-def reproduce(out: Path, num_seeds: int) -> None:
-    """Run everything and leave `side_by_side.png` and `side_by_side.csv` in `out`."""
+@dataclass(frozen=True)
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what is there."""
+
+    num_finished: int
+    num_asked: int
+
+
+def reproduce(
+    names: Sequence[str], out: Path, *, size: Size, seeds: int | None, jobs: int, cluster: str | None
+) -> None:
+    """Run the experiments and leave their rows, the page and the figures in `out`."""
     console = Console()
-    torch.set_num_threads(1)  # these models are too small to be shared, and one thread gives the same bits anywhere
-    rows = run_all(side_by_side.recipes(), num_seeds, console)
-    for task in dict.fromkeys(row.task for row in rows):
-        console.print(table([row for row in rows if row.task == task]))
-    plot, saved = out / "side_by_side.png", out / "side_by_side.csv"
-    side_by_side.draw(rows).savefig(plot, dpi=150)
-    write_csv(saved, rows)
-    console.print(f"Mean ± standard deviation of {num_seeds} seeds, the same data and start for every method.")
-    console.print(f"Plot: {plot}", f"Rows: {saved}", sep="\n", soft_wrap=True, highlight=False)
+    asked = experiments.chosen(names)
+    numbers = {experiment.name: seeds or experiment.seeds[size] for experiment in asked}
+    with only_one(out), Store(out, environment.facts() | {"size": size}) as store:
+        _run(asked, numbers, store, console, jobs=jobs, cluster=cluster)
+        summary = Summary.of(store, experiments.all_recipes())
+    printed.show(console, summary, asked)
+    page = report.write(summary, out)
+    console.print(f"Page: {page}", f"Rows: {out / 'runs.sqlite'}", sep="\n", soft_wrap=True, highlight=False)
 
 
-def run_all(recipes: Sequence[Recipe], num_seeds: int, console: Console) -> list[Row]:
-    """The rows of every recipe with every seed."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    num_rows = num_seeds * sum(recipe.epochs + 1 for recipe in recipes)
-    rows = []
+def _run(
+    asked: Sequence[Experiment],
+    numbers: dict[str, int],
+    store: Store,
+    console: Console,
+    *,
+    jobs: int,
+    cluster: str | None,
+) -> None:
+    pieces = sweep.missing(asked, numbers, store)
+    num_asked = sum(len(experiment.recipes()) * numbers[experiment.name] for experiment in asked)
+    num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
+    columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("epochs", total=num_rows)
-        for recipe in recipes:
-            for seed in range(num_seeds):
-                for row in run(recipe, seed):
-                    rows.append(row)
-                    progress.advance(bar)
-    return rows
-
-
-def table(rows: Sequence[Row]) -> Table:
-    """How each method ended on one task, and what it cost."""
-    task, metric = rows[0].task.split(": ")
-    shown = Table(title=task, title_justify="left")
-    shown.add_column("method", no_wrap=True)
-    for name in (metric, "trained on", "scored", "seconds"):
-        shown.add_column(name, justify="right")
-    for method in dict.fromkeys(row.method for row in rows):
-        last = [row for row in rows if row.method == method and row.epoch == max(r.epoch for r in rows)]
-        values = [row.metric for row in last]
-        spread = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
-        shown.add_row(
-            method,
-            f"{mean(values):.4g}{spread}",
-            f"{last[0].examples_trained:,}",
-            f"{last[0].examples_scored:,}",
-            f"{mean(row.seconds for row in last):.2f}",
-        )
-    return shown
-
-
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """One line per row."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0].as_dict()))
-        writer.writeheader()
-        writer.writerows(row.as_dict() for row in rows)
+        bar = progress.add_task("runs", total=num_asked, completed=num_finished)
+        try:
+            sweep.run_all(pieces, store, jobs=jobs, cluster=cluster, on_finished=lambda _: progress.advance(bar))
+        except KeyboardInterrupt as error:
+            raise Interrupted(int(progress.tasks[0].completed), num_asked) from error

@@ -1,58 +1,42 @@
 """The paper's synthetic problem: 32 points in the plane, a quartic and a quadratic pull towards each.
 
-f_i(x) = ||x - x_i||_4^4 + ||x - x_i||_2^2, with x_i and the start uniform in [-10, 10]^2.
+f_i(x) = ||x - x_i||_4^4 + ||x - x_i||_2^2, with x_i and the start uniform in [-10, 10]^2. `far` has another pull and
+starts at (-9, -9).
 """
 
+import numpy as np
 import torch
-from torch import nn
-from torch.utils.data import TensorDataset
 
-from gradorder.batches import Batch
-from gradorder_lab.tasks import Task
+from gradorder_lab.problems import compiled
+from gradorder_lab.problems.convex import Array, ConvexProblem
 
 NUM_POINTS = 32
-_NEWTON_STEPS = 100
+STEP_SIZE = 1e-4
 
 
-class Point(nn.Module):
-    """The iterate x as a model: its output is x itself."""
-
-    def __init__(self, start: torch.Tensor) -> None:
-        super().__init__()
-        self.x = nn.Parameter(start.clone())
-
-    def forward(self) -> torch.Tensor:
-        """The current point."""
-        return self.x
+def problem(seed: int) -> ConvexProblem:
+    """The problem of this seed."""
+    points, start = _points_and_start(seed)
+    return _pulled_to(points, start, compiled.BOTH, strong_convexity=2.0)
 
 
-def losses(model: nn.Module, batch: Batch) -> torch.Tensor:
-    """f_i at the current point, for the points of a batch."""
-    (points,) = batch
-    differences: torch.Tensor = model() - points
-    return (differences**4 + differences**2).sum(1)
+def far(seed: int) -> ConvexProblem:
+    """Far from the optimum; the pull is quartic where the iterate's coordinate is negative, else quadratic."""
+    return _pulled_to(_points_and_start(seed)[0], np.array([-9.0, -9.0]), compiled.BY_ITERATE)
 
 
-def task(seed: int) -> Task:
-    """The problem of this seed; its metric is F - F*, the mean loss above the smallest possible."""
+def far_by_data(seed: int) -> ConvexProblem:
+    """The second reading of `far`: quartic where the example's coordinate is negative."""
+    return _pulled_to(_points_and_start(seed)[0], np.array([-9.0, -9.0]), compiled.BY_DATA)
+
+
+def _points_and_start(seed: int) -> tuple[Array, Array]:
     generator = torch.Generator().manual_seed(seed)
     points = torch.rand(NUM_POINTS, 2, generator=generator, dtype=torch.float64) * 20 - 10
     start = torch.rand(2, generator=generator, dtype=torch.float64) * 20 - 10
-    smallest = losses(Point(minimiser(points)), (points,)).mean().item()
-
-    @torch.no_grad()
-    def excess(model: nn.Module) -> float:
-        return losses(model, (points,)).mean().item() - smallest
-
-    return Task(Point(start), TensorDataset(points), losses, excess)
+    return points.numpy(), start.numpy()
 
 
-def minimiser(points: torch.Tensor) -> torch.Tensor:
-    """The argmin of F by Newton's method: F is a sum over coordinates of strictly convex quartics."""
-    x = points.mean(0)
-    for _ in range(_NEWTON_STEPS):
-        differences = x - points
-        slope = (4 * differences**3 + 2 * differences).mean(0)
-        curvature = (12 * differences**2 + 2).mean(0)
-        x = x - slope / curvature
-    return x
+def _pulled_to(points: Array, start: Array, pull: int, strong_convexity: float = 0.0) -> ConvexProblem:
+    directions = np.broadcast_to(np.eye(2), (NUM_POINTS, 2, 2)).copy()
+    return ConvexProblem(directions, points, start, pull, strong_convexity)

@@ -4,19 +4,14 @@ Algorithms 1 and 2 (one update per example) on the paper's synthetic problem, 3 
 handwritten digits with a small network.
 """
 
-from collections.abc import Sequence
-
-import matplotlib as mpl
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 import gradorder as go
 from gradorder_lab.datasets import digits
-from gradorder_lab.problems import synthetic
-from gradorder_lab.recipe import Recipe
-from gradorder_lab.run import Row
+from gradorder_lab.figures import Curve, Figure, Panel
+from gradorder_lab.problems import points
+from gradorder_lab.summary import Summary
+from gradorder_lab.training import TrainingRecipe
 
+NAME = "algorithms"
 SYNTHETIC = "synthetic: F - F*"
 DIGITS = "digits: accuracy (%)"
 RANDOM = "random reshuffling"
@@ -26,18 +21,19 @@ _DIGITS_EPOCHS = 20
 _LATE = 14  # 0.7 of the run, as the paper's 140 of 200
 
 
-def recipes() -> list[Recipe]:
+def recipes() -> list[TrainingRecipe]:
     """The methods, task by task."""
     return [*_synthetic(), *_digits()]
 
 
-def _synthetic() -> list[Recipe]:
-    num_points = synthetic.NUM_POINTS
+def _synthetic() -> list[TrainingRecipe]:
+    num_points = points.NUM_POINTS
 
-    def recipe(method: str, batch_size: int = 1, **settings: object) -> Recipe:
-        return Recipe(
+    def recipe(method: str, batch_size: int = 1, **settings: object) -> TrainingRecipe:
+        return TrainingRecipe(
+            experiment=NAME,
             task_name=SYNTHETIC,
-            task=synthetic.task,
+            task=points.task,
             method=method,
             batch_size=batch_size,
             schedule=go.InversePerStep(1e-4, scale=num_points),
@@ -53,9 +49,10 @@ def _synthetic() -> list[Recipe]:
     ]
 
 
-def _digits() -> list[Recipe]:
-    def recipe(method: str, **settings: object) -> Recipe:
-        return Recipe(
+def _digits() -> list[TrainingRecipe]:
+    def recipe(method: str, **settings: object) -> TrainingRecipe:
+        return TrainingRecipe(
+            experiment=NAME,
             task_name=DIGITS,
             task=digits.task,
             method=method,
@@ -79,27 +76,34 @@ def _digits() -> list[Recipe]:
     ]
 
 
-def draw(rows: Sequence[Row]) -> Figure:
-    """Both tasks against the example gradients spent, mean over seeds with the range between them."""
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
-    axes = figure.subplots(1, 2)
-    _curves(axes[0], [row for row in rows if row.task == SYNTHETIC])
-    axes[0].set_yscale("log")
-    _curves(axes[1], [row for row in rows if row.task == DIGITS and row.epoch > 0])
-    return figure
+def figures(summary: Summary) -> list[Figure]:
+    """Both tasks against the example gradients spent."""
+    panels = tuple(_panel(task, summary) for task in (SYNTHETIC, DIGITS))
+    return [
+        Figure(
+            name=NAME,
+            title="The four algorithms beside random reshuffling",
+            caption="Algorithms 1 and 2 on the synthetic problem, 3 and 4 on handwritten digits with a small network.",
+            panels=panels,
+            num_columns=2,
+            experiment=NAME,
+            y_label="",
+            x_labels={
+                "updates": "example gradients used for updates",
+                "cost": "the same with scoring",
+                "epoch": "epoch",
+            },
+            is_log=False,
+        )
+    ]
 
 
-def _curves(axes: Axes, rows: Sequence[Row]) -> None:
-    colors = mpl.color_sequences["petroff10"]
-    methods = list(dict.fromkeys(row.method for row in rows))
-    for color, method in zip(colors, methods, strict=False):
-        of_method = [row for row in rows if row.method == method]
-        seeds = sorted({row.seed for row in of_method})
-        trained = [row.examples_trained for row in of_method if row.seed == seeds[0]]
-        values = np.array([[row.metric for row in of_method if row.seed == seed] for seed in seeds])
-        axes.plot(trained, values.mean(0), label=method, color=color)
-        axes.fill_between(trained, values.min(0), values.max(0), color=color, alpha=0.15, linewidth=0)
-    axes.set_title(rows[0].task)
-    axes.set_xlabel("example gradients used for updates")
-    axes.legend(fontsize="small")
-    axes.grid(visible=True, alpha=0.3)
+def _panel(task: str, summary: Summary) -> Panel:
+    found = {recipe.method: summary.get(recipe) for recipe in recipes() if recipe.task_name == task}
+    curves = []
+    for method, runs in found.items():
+        if runs is not None:
+            means = {name: band.mean for name, band in runs.bands.items()}
+            x = {"updates": means["trained"], "cost": means["trained"] + means["scored"], "epoch": means["epoch"]}
+            curves.append(Curve(method, x, runs.bands["metric"], len(runs.seeds)))
+    return Panel(task, tuple(curves), tuple(method for method, runs in found.items() if runs is None))

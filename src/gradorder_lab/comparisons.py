@@ -1,0 +1,46 @@
+"""What two recipes say against each other, over the seeds that both were run with."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from gradorder_lab.recipe import Recipe
+from gradorder_lab.statistics import Effect
+from gradorder_lab.summary import Array, RecipeSummary, Summary
+
+When = Literal["first", "last"]
+
+
+def effect(
+    summary: Summary, ours: Recipe, theirs: Recipe, *, scale: Recipe, column: str = "excess", when: When = "last"
+) -> Effect | None:
+    """How much lower `ours` ended than `theirs`, as a share of the mean of `scale`; None where runs are missing."""
+    runs = _paired(summary, (ours, theirs, scale), when)
+    if runs is None:
+        return None
+    of_ours, of_theirs, of_scale = (one[column] for one in runs)
+    relative = float((runs[0]["loss"] / runs[1]["loss"] - 1).mean()) if "loss" in runs[0] else float("nan")
+    return Effect.of(of_ours, of_theirs, float(of_scale.mean()), relative)
+
+
+def difference_of_effects(summary: Summary, here: Sequence[Recipe], there: Sequence[Recipe]) -> Effect | None:
+    """How much lower the relative effect (first - second) / mean of the second is `here` than `there`."""
+    runs = _paired(summary, (*here, *there), "last")
+    if runs is None:
+        return None
+    a, b, c, d = (one["excess"] for one in runs)
+    return Effect.of((a - b) / b.mean(), (c - d) / d.mean(), scale=1.0)
+
+
+def _paired(summary: Summary, recipes: Sequence[Recipe], when: When) -> list[dict[str, Array]] | None:
+    """The columns of each recipe, for the seeds that all of them were run with."""
+    found = [summary.get(recipe) for recipe in recipes]
+    runs = [one for one in found if one is not None]
+    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs)) if len(runs) == len(found) else set()
+    return [_columns(one, when, sorted(seeds)) for one in runs] if seeds else None
+
+
+def _columns(runs: RecipeSummary, when: When, seeds: Sequence[int]) -> dict[str, Array]:
+    columns = runs.first if when == "first" else runs.last
+    return {name: values[np.isin(runs.seeds, seeds)] for name, values in columns.items()}
