@@ -3,6 +3,7 @@
 One straight line: batch -> score -> ordering -> layout -> sampler -> the user's own training step.
 """
 
+from gradorder import bounds as bounds
 from gradorder.errors import IterableDatasetError as IterableDatasetError
 from gradorder.errors import NonFiniteScoresError as NonFiniteScoresError
 from gradorder.errors import StepError as StepError
