@@ -8,7 +8,7 @@ A claim is a set of comparisons: every data set, every reading of what the paper
     inconclusive     the interval under the primary reading is too wide to say
 
 and over several data sets it is the weakest of them. A claim of equality holds where the interval lies within the
-margin, and fails where the interval excludes the margin.
+margin, and fails where the interval excludes the margin. A bound holds where it holds for every single seed.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from typing import Literal
 
 from gradorder_lab.statistics import Effect
 
-Kind = Literal["lower", "equal", "different"]
+Kind = Literal["lower", "equal", "different", "always"]
 
 
 class Outcome(StrEnum):
@@ -48,7 +48,8 @@ class Comparison:
         what: the two things compared, as "descending - random".
         reading: how the paper was read, as "1/(1+t), literal".
         is_primary: whether this is the primary reading.
-        kind: what is claimed of the effect: that it lies below 0, within the margin, or outside 0 on any side.
+        kind: what is claimed of the effect: that it lies below 0, within the margin, on any side of 0 but not at it,
+            or that it is below 0 for every single seed.
         effect: None where the runs are missing.
     """
 
@@ -82,7 +83,11 @@ def _judge_different(effect: Effect) -> tuple[bool, bool]:
     return effect.is_lower or effect.is_higher, effect.is_within_margin
 
 
-_JUDGES = {"lower": _judge_lower, "equal": _judge_equal, "different": _judge_different}
+def _judge_always(effect: Effect) -> tuple[bool, bool]:
+    return effect.won == 1, effect.won < 1
+
+
+_JUDGES = {"lower": _judge_lower, "equal": _judge_equal, "different": _judge_different, "always": _judge_always}
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,10 @@ def weakest(verdicts: Sequence[Verdict]) -> Verdict:
 def _distance_from_claim(comparison: Comparison) -> float:
     effect = comparison.effect
     assert effect is not None  # noqa: S101 - `headline` asks only where there is one
-    return {"lower": effect.high, "equal": max(effect.high, -effect.low), "different": -abs(effect.mean)}[
-        comparison.kind
-    ]
+    distances = {
+        "lower": effect.high,
+        "equal": max(effect.high, -effect.low),
+        "different": -abs(effect.mean),
+        "always": effect.mean - effect.won,
+    }
+    return distances[comparison.kind]

@@ -46,6 +46,7 @@ def reproduce(
     experiments: Annotated[
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Which ones; all of them for none.")
     ] = None,
+    *,
     size: Annotated[SizeName, typer.Option(help="How much: mini takes minutes, cpu what two cores can do.")] = (
         SizeName.mini
     ),
@@ -81,12 +82,12 @@ def report(
         Path, typer.Option(help="Directory with the rows of `reproduce`; the page is written there.")
     ] = Path("runs"),
 ) -> None:
-    """Write the page with every figure and verdict, from the rows in --out or, without any, from the shipped results."""
+    """Write the page with every figure and verdict, from the rows in --out, or else from the shipped results."""
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab import reporting  # noqa: PLC0415
 
-        print(f"Page: {reporting.report(out)}")  # noqa: T201
+        print(f"Page: {reporting.write_page(out)}")  # noqa: T201
 
 
 @contextmanager

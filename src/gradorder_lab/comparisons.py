@@ -1,6 +1,7 @@
 """What two recipes say against each other, over the seeds that both were run with."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,18 @@ def effect(
     of_ours, of_theirs, of_scale = (one[column] for one in runs)
     relative = float((runs[0]["loss"] / runs[1]["loss"] - 1).mean()) if "loss" in runs[0] else float("nan")
     return Effect.of(of_ours, of_theirs, float(of_scale.mean()), relative)
+
+
+def effect_of_columns(
+    summary: Summary, recipe: Recipe, columns: tuple[str, str], *, scale: str, won: str
+) -> Effect | None:
+    """How much lower the first column is than the second, as a share of `scale`; the column `won` says where."""
+    runs = summary.get(recipe)
+    if runs is None:
+        return None
+    ours, theirs, scales = (runs.last[name] for name in (*columns, scale))
+    found = Effect.of(ours / scales, theirs / scales, scale=1.0)
+    return replace(found, won=float(runs.last[won].mean()))
 
 
 def difference_of_effects(summary: Summary, here: Sequence[Recipe], there: Sequence[Recipe]) -> Effect | None:

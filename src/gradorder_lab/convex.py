@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -102,12 +103,12 @@ class ConvexRecipe(Recipe):
 
     def run(self, seed: int) -> Rows:
         """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
-        problem = _problem(self.problem, seed)
-        run = _Run(self, problem, seed)
-        run.note()
+        problem = problem_of(self.problem, seed)
+        descent = Descent(self, problem, seed)
+        descent.note()
         for epoch in range(self.epochs):
-            run.epoch(epoch)
-        return run.rows()
+            descent.epoch(epoch)
+        return descent.rows()
 
     def step_sizes(self, num_examples: int, first_step: int, num_steps: int, epoch: int) -> Array:
         """The step sizes of the updates range(first_step, first_step + num_steps), all of this epoch."""
@@ -118,7 +119,7 @@ class ConvexRecipe(Recipe):
 
 
 @cache
-def _problem(name: str, seed: int) -> ConvexProblem:
+def problem_of(name: str, seed: int) -> ConvexProblem:
     """Built once for all recipes of a seed."""
     return PROBLEMS[name].of_seed(seed)
 
@@ -128,7 +129,7 @@ def _step_sizes(schedule: Schedule, first_step: int, num_steps: int, epoch: int)
     return np.array([schedule(step, epoch) for step in range(first_step, first_step + num_steps)])
 
 
-class _Run:
+class Descent:
     """The moving parts of one run."""
 
     def __init__(self, recipe: ConvexRecipe, problem: ConvexProblem, seed: int) -> None:
@@ -153,15 +154,15 @@ class _Run:
     def epoch(self, epoch: int) -> None:
         """One epoch: random and complete in the warm-up, then Algorithm 1 or 2."""
         if epoch < self.recipe.warm_up:
-            self._descend(self._order(go.Shuffled(), epoch), epoch)
+            self._descend(self.order(go.Shuffled(), epoch), epoch)
         elif self.recipe.batch_fraction is None:
-            self._descend(self._order(self.ordering, epoch), epoch)
+            self._descend(self.order(self.ordering, epoch), epoch)
         else:
             self._select_and_descend(epoch)
         self.epoch_place = epoch + 1.0
         self.note()
 
-    def _order(self, ordering: go.Ordering, epoch: int) -> Order:
+    def order(self, ordering: go.Ordering, epoch: int) -> Order:
         """Algorithm 1: the examples sorted by their gradient norms at the start of the epoch."""
         scores = None
         if ordering.needs_scores:
@@ -197,5 +198,5 @@ class _Run:
             self.num_updates += part.stop - part.start
 
     def _parts(self, num_steps: int) -> Iterator[slice]:
-        ends = np.linspace(0, num_steps, self.recipe.points_per_epoch + 1).round().astype(int)
-        yield from (slice(int(first), int(last)) for first, last in zip(ends[:-1], ends[1:], strict=True))
+        ends = np.linspace(0, num_steps, self.recipe.points_per_epoch + 1).round().astype(int).tolist()
+        yield from (slice(first, last) for first, last in pairwise(ends))

@@ -7,6 +7,7 @@ from typing import Literal
 from gradorder_lab.figures import Figure
 from gradorder_lab.recipe import Recipe
 from gradorder_lab.summary import Summary
+from gradorder_lab.tables import Table
 
 Size = Literal["mini", "cpu", "paper"]
 
@@ -21,6 +22,7 @@ class Experiment:
         recipes: everything to run.
         seeds: paired seeds at each size, unless the user says otherwise.
         figures: drawn from the summary.
+        tables: likewise.
         claim_names: the claims it is evidence for.
     """
 
@@ -29,4 +31,5 @@ class Experiment:
     recipes: Callable[[], Sequence[Recipe]]
     seeds: Mapping[Size, int]
     figures: Callable[[Summary], list[Figure]]
-    claim_names: tuple[str, ...]
+    claim_names: tuple[str, ...] = ()
+    tables: Callable[[Summary], list[Table]] = lambda _: []

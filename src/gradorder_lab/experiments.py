@@ -7,7 +7,7 @@ from gradorder_lab.claims import Claim
 from gradorder_lab.errors import LabError
 from gradorder_lab.experiment import Experiment, Size
 from gradorder_lab.recipe import Recipe
-from gradorder_lab.recipes import far, orders, selection, side_by_side, switch
+from gradorder_lab.recipes import bounds, far, orders, selection, side_by_side, switch
 from gradorder_lab.summary import Summary
 
 _CONVEX_SEEDS: dict[Size, int] = {"mini": 10, "cpu": 100, "paper": 100}
@@ -50,6 +50,15 @@ EXPERIMENTS = {
             selection.figures,
             ("C6",),
         ),
+        Experiment(
+            bounds.NAME,
+            "Theorems 1 to 4 beside what is measured",
+            bounds.recipes,
+            _CONVEX_SEEDS,
+            lambda _: [],
+            ("C12",),
+            bounds.tables,
+        ),
     )
 }
 
@@ -77,4 +86,5 @@ def claims(summary: Summary) -> list[Claim]:
         far.claim(summary),
         switch.claim(summary),
         selection.claim(summary),
+        bounds.claim(summary),
     ]

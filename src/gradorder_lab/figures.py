@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from gradorder_lab.recipe import Recipe
 from gradorder_lab.summary import Array, Band, RecipeSummary, Summary
 
-
 X_LABELS = {"updates": "updates (example gradients)", "epoch": "epoch", "cost": "example gradients with scoring"}
 
 
@@ -51,7 +50,7 @@ class Figure:
     panels: tuple[Panel, ...]
     num_columns: int
     experiment: str
-    y_label: str = "F − F*"
+    y_label: str = "F - F*"
     x_labels: Mapping[str, str] = field(default_factory=lambda: X_LABELS)
     is_log: bool = True
 

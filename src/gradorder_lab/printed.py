@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from gradorder_lab import experiments
-from gradorder_lab.claims import Claim, Comparison, Verdict
+from gradorder_lab.claims import Claim, Verdict
 from gradorder_lab.experiment import Experiment
 from gradorder_lab.recipes import side_by_side
 from gradorder_lab.summary import RecipeSummary, Summary
@@ -25,56 +26,42 @@ def show(console: Console, summary: Summary, asked: Sequence[Experiment]) -> Non
     if side_by_side.NAME in [experiment.name for experiment in asked]:
         for task in (side_by_side.SYNTHETIC, side_by_side.DIGITS):
             console.print(algorithms(task, summary))
+        console.print("Mean ± standard deviation over seeds, the same data and start for every method.\n")
     names = {name for experiment in asked for name in experiment.claim_names}
-    judged = [claim for claim in experiments.claims(summary) if claim.name in names]
-    if judged:
-        console.print(verdicts(judged))
+    for claim in experiments.claims(summary):
+        if claim.name in names:
+            show_claim(console, claim)
 
 
-def verdicts(claims: Sequence[Claim]) -> Table:
-    """Every claim with its verdict and its numbers, data set by data set."""
-    table = Table(title="Claims of the paper", title_justify="left", show_lines=True)
-    table.add_column("claim", max_width=38)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("on", no_wrap=True)
-    for name in ("effect", "95% interval", "seeds won"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for claim in claims:
-        lines = [_line(claim, data) for data in claim.data]
-        cells = ["\n".join(column) for column in zip(*lines, strict=True)]
-        table.add_row(f"{claim.name}: {claim.text}", *cells)
-    return table
+def show_claim(console: Console, claim: Claim) -> None:
+    """The verdict, then data set by data set: the effect furthest from the claim, its interval, the seeds won."""
+    console.print(f"[bold]{claim.name}[/] {_coloured(claim.verdict)}: {claim.text}", highlight=False)
+    table = Table(box=None, padding=(0, 1), show_header=False, highlight=False)
+    for column in range(5):
+        table.add_column(no_wrap=True, justify="right" if column in {2, 3} else "left")
+    for data in claim.data:
+        table.add_row("  " + data, *_numbers(claim, data))
+    console.print(table)
 
 
-def _line(claim: Claim, data: str) -> tuple[str, ...]:
-    verdict = claim.verdict_on(data)
+def _numbers(claim: Claim, data: str) -> tuple[str, ...]:
     comparison = claim.headline_on(data)
-    shown = f"[{_STYLES[verdict]}]{verdict}[/]"
     if comparison is None or comparison.effect is None:
-        return shown, data, "-", "-", "-"
+        return _coloured(claim.verdict_on(data)), "", "", ""
     effect = comparison.effect
-    interval = f"{percent(effect.low)} .. {percent(effect.high)}"
-    return shown, data, percent(effect.mean), interval, f"{effect.won:.0%} of {effect.num_seeds}"
+    interval = f"[{percent(effect.low)}, {percent(effect.high)}]"
+    won = f"{effect.won:.0%} of {effect.num_seeds}"
+    # the bracket would be taken for markup
+    return _coloured(claim.verdict_on(data)), percent(effect.mean), escape(interval), won
+
+
+def _coloured(verdict: Verdict) -> str:
+    return f"[{_STYLES[verdict]}]{verdict}[/]"
 
 
 def percent(value: float) -> str:
     """A share as percent, short at any size."""
-    return f"{100 * value:+.3g}%"
-
-
-def comparisons(found: Sequence[Comparison]) -> Table:
-    """Every comparison of a claim."""
-    table = Table()
-    for name in ("data", "compared", "reading", "outcome", "effect", "95% interval", "won"):
-        table.add_column(name)
-    for comparison in found:
-        effect = comparison.effect
-        cells = ("-",) * 4
-        if effect is not None:
-            interval = f"{percent(effect.low)} .. {percent(effect.high)}"
-            cells = (str(comparison.outcome), percent(effect.mean), interval, f"{effect.won:.0%}")
-        table.add_row(comparison.data, comparison.what, comparison.reading, *cells)
-    return table
+    return f"{100 * value:+.2g}%" if abs(value) < 1 else f"{100 * value:+.0f}%"
 
 
 def algorithms(task: str, summary: Summary) -> Table:

@@ -1,7 +1,6 @@
 """The main job: run what is missing, judge the claims, print them, write the page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -13,12 +12,12 @@ from gradorder_lab.store import Store, only_one
 from gradorder_lab.summary import Summary
 
 
-@dataclass(frozen=True)
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with what is there."""
 
-    num_finished: int
-    num_asked: int
+    def __init__(self, num_finished: int, num_asked: int) -> None:
+        super().__init__()
+        self.num_finished, self.num_asked = num_finished, num_asked
 
 
 def reproduce(

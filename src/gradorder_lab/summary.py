@@ -99,7 +99,7 @@ class Summary:
             arrays[f"{number}/seeds"] = summary.seeds
         arrays["names"] = np.array(list(self.recipes))
         arrays["environments"] = np.array(json.dumps([dict(facts) for facts in self.environments]))
-        np.savez_compressed(path, **arrays)  # type: ignore[arg-type] - any name may be an array's
+        np.savez_compressed(path, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -121,7 +121,8 @@ def identity(recipe: Recipe) -> str:
 def _loaded(arrays: Mapping[str, NDArray[np.generic]], number: int) -> RecipeSummary:
     def columns(part: str) -> dict[str, Array]:
         start = f"{number}/{part}/"
-        return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}  # type: ignore[misc]
+        found = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+        return {name: array.astype(np.float64) for name, array in found.items()}
 
     bands = {name: Band(*table) for name, table in columns("bands").items()}
     return RecipeSummary(arrays[f"{number}/seeds"].astype(np.int64), columns("first"), columns("last"), bands)

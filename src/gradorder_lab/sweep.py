@@ -101,7 +101,7 @@ def _dask(address: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise LabError('--cluster needs Dask: pip install "gradorder[cluster]"') from error
     try:
-        client = Client(address, timeout=_CONNECT_SECONDS)
+        client = Client(address, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as error:
         raise LabError(f"--cluster must be the address of a Dask scheduler, got {address!r}: {error}") from error
     with client:

@@ -26,7 +26,7 @@ def _powers(pull: int, iterate: float, target: float) -> tuple[bool, bool]:  # p
 
 @njit(cache=True, nogil=True)
 def _residual(directions: np.ndarray, targets: np.ndarray, w: np.ndarray, i: int, j: int) -> float:
-    total = -targets[i, j]
+    total: float = -targets[i, j]
     for k in range(w.shape[0]):
         total += directions[i, j, k] * w[k]
     return total
@@ -75,7 +75,7 @@ def gradient_norms(pull: int, directions: np.ndarray, targets: np.ndarray, w: np
 
 
 @njit(cache=True, nogil=True)
-def descend(
+def descend(  # noqa: PLR0917 - compiled functions take their arguments by position
     pull: int,
     directions: np.ndarray,
     targets: np.ndarray,

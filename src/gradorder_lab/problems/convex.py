@@ -34,7 +34,7 @@ class ConvexProblem:
 
     @property
     def num_examples(self) -> int:
-        """n."""
+        """How many, n."""
         return len(self.targets)
 
     def losses(self, w: Array) -> Array:
@@ -49,6 +49,12 @@ class ConvexProblem:
     def gradients(self, w: Array) -> Array:
         """Every example's gradient at w, (n, d)."""
         values: Array = compiled.gradients(self.pull, self.directions, self.targets, w)
+        return values
+
+    def gradient(self, w: Array, example: int) -> Array:
+        """One example's gradient at w, (d,)."""
+        one = slice(example, example + 1)
+        values: Array = compiled.gradients(self.pull, self.directions[one], self.targets[one], w)[0]
         return values
 
     def gradient_norms(self, w: Array) -> Array:
@@ -100,7 +106,7 @@ class ConvexProblem:
         points spread over the box, which is checked.
         """
         points = self.targets
-        optimum = np.maximum(points.mean(0), 0.0)
+        optimum: Array = np.maximum(points.mean(0), 0.0)
         quadratic = ((optimum - points) ** 2).mean(0)
         below_zero = np.minimum(_quartic_minimiser(points), 0.0)
         quartic = ((below_zero - points) ** 4).mean(0)

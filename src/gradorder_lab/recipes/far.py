@@ -35,7 +35,7 @@ def figures(summary: Summary) -> list[Figure]:
         Figure(
             name=NAME,
             title="Synthetic data, far from the optimum",
-            caption="The first panel is the paper's: step decreasing per iteration, start at (−9, −9), quartic where "
+            caption="The first panel is the paper's: step decreasing per iteration, start at (-9, -9), quartic where "
             "the iterate's coordinate is negative. The lower half reads it as the example's coordinate.",
             panels=panels,
             num_columns=3,

@@ -72,7 +72,10 @@ def _constant_steps(summary: Summary) -> Iterator[Comparison]:
             for ordering in ("descending", "ascending"):
                 is_primary = is_literal and when == "last"
                 reading = f"{problem}, {text}"
-                yield _compared(summary, (data, problem, "constant"), ordering, "equal", reading, is_primary, when)
+                setting = (data, problem, "constant")
+                yield _compared(
+                    summary, setting, ordering, kind="equal", reading=reading, is_primary=is_primary, when=when
+                )
 
 
 def decreasing_steps(summary: Summary) -> Claim:
@@ -82,9 +85,9 @@ def decreasing_steps(summary: Summary) -> Claim:
             summary,
             (data, problem, schedule),
             "descending",
-            "lower",
-            f"{problem}, {schedule}",
-            is_literal and schedule == PER_STEP[0],
+            kind="lower",
+            reading=f"{problem}, {schedule}",
+            is_primary=is_literal and schedule == PER_STEP[0],
             against=against,
         )
         for data, problem, is_literal in _problems()
@@ -114,10 +117,14 @@ def per_epoch_steps(summary: Summary) -> Claim:
 def _difference_on_synthetic(summary: Summary) -> Iterator[Comparison]:
     for schedule in PER_EPOCH:
         for ordering, against in (("descending", "random"), ("ascending", "random"), ("descending", "ascending")):
-            setting = ("synthetic", "synthetic", schedule)
-            is_primary = schedule == PER_EPOCH[0]
             yield _compared(
-                summary, setting, ordering, "different", f"synthetic, {schedule}", is_primary, against=against
+                summary,
+                ("synthetic", "synthetic", schedule),
+                ordering,
+                kind="different",
+                reading=f"synthetic, {schedule}",
+                is_primary=schedule == PER_EPOCH[0],
+                against=against,
             )
 
 
@@ -150,6 +157,7 @@ def _compared(
     summary: Summary,
     setting: tuple[str, str, str],
     ordering: str,
+    *,
     kind: Kind,
     reading: str,
     is_primary: bool,

@@ -120,13 +120,14 @@ def _comparisons(summary: Summary) -> Iterator[Comparison]:
             for step in STEPS:
                 for cell in cells():
                     is_primary = problem == problems[0] and step == STEPS[0] and cell == SHOWN
-                    yield from _against_all(summary, data, problem, step, cell, is_primary)
+                    yield from _against_all(summary, data, problem, step=step, cell=cell, is_primary=is_primary)
 
 
 def _against_all(
     summary: Summary,
     data: str,
     problem: str,
+    *,
     step: tuple[str, CountFrom],
     cell: tuple[float, float],
     is_primary: bool,
