@@ -10,12 +10,12 @@ PEERS_NEED := opt_einsum scipy einops unfoldNd
 OUT ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint check format bench clean
+.PHONY: help reproduce results test lint check format bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-reproduce: $(VENV)/.installed-lab  ## run the four algorithms side by side; table here, plot in runs/ (OUT=DIR to change)
+reproduce: $(VENV)/.installed-lab  ## run the paper's experiments; verdicts here, page in runs/ (OUT=DIR to change)
 	$(BIN)/gradorder reproduce --out $(OUT)
 
 test: $(VENV)/.installed-dev  ## run every test, doctests and README included
@@ -32,6 +32,10 @@ check: lint test  ## everything that CI runs
 format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+results: $(VENV)/.installed-lab  ## run every experiment at the size of two cores (minutes) and keep its summary in results/
+	$(BIN)/gradorder reproduce --size cpu --out $(OUT)/cpu
+	$(BIN)/python -m gradorder_lab.shipped $(OUT)/cpu results/lab.npz
 
 bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers included; writes results/
 	$(BENCH_PYTHON) benchmarks/sampler.py

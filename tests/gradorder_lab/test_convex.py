@@ -84,7 +84,7 @@ def test_algorithm_1_by_hand(name, schedule):
             order = shuffled(run.n, SEED, epoch)
             if ordering != "random":
                 sign = -1 if ordering == "descending" else 1
-                order = sorted(range(run.n), key=lambda i: sign * run.norm(i))  # noqa: B023
+                order = sorted(range(run.n), key=lambda i: sign * run.norm(i))
             for i in order:
                 run.update(i, schedule, epoch)
             expected.append(run.loss())

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from gradorder_lab import experiments, sweep
+from gradorder_lab.comparisons import difference_of_effects, effect
+from gradorder_lab.convex import ConvexRecipe
+from gradorder_lab.errors import LabError
+from gradorder_lab.store import Store
+from gradorder_lab.summary import RecipeSummary, Summary
+
+RECIPES = [ConvexRecipe("test", "iris scaled", name, "1/(1+t)", 3) for name in ("random", "descending", "ascending")]
+RANDOM, DESCENDING, ASCENDING = RECIPES
+
+
+@pytest.fixture
+def summary(tmp_path):
+    with Store(tmp_path, {"python": "3.11"}) as store:
+        for recipe, seeds in ((RANDOM, (0, 1, 2, 5)), (DESCENDING, (0, 2, 5, 7))):
+            for seed in seeds:
+                store.add(recipe, seed, recipe.run(seed), 0.0)
+        return Summary.of(store, RECIPES)
+
+
+def test_a_summary_holds_the_ends_by_seed_and_the_bands(summary):
+    runs = summary.get(RANDOM)
+    rows = {seed: RANDOM.run(seed) for seed in (0, 1, 2, 5)}
+    assert runs.seeds.tolist() == [0, 1, 2, 5]
+    assert runs.last["excess"].tolist() == [run["excess"][-1] for run in rows.values()]
+    assert runs.first["excess"].tolist() == [run["excess"][1] for run in rows.values()]
+    table = np.array([run["loss"] for run in rows.values()])
+    assert runs.bands["loss"].mean.tolist() == table.mean(0).tolist()
+    assert runs.bands["loss"].low.tolist() == np.quantile(table, 0.05, axis=0).tolist()
+    assert runs.bands["loss"].high.tolist() == np.quantile(table, 0.95, axis=0).tolist()
+    assert summary.get(ASCENDING) is None
+
+
+def test_the_end_of_the_first_epoch_is_found_between_other_points():
+    recipe = ConvexRecipe("test", "synthetic", "random", "constant", 2, points_per_epoch=4)
+    assert RecipeSummary.of({0: recipe.run(0)}).first["epoch"].tolist() == [1.0]
+
+
+def test_a_summary_survives_its_file(summary, tmp_path):
+    summary.save(tmp_path / "summary.npz")
+    again = Summary.load(tmp_path / "summary.npz")
+    assert list(again.recipes) == list(summary.recipes)
+    assert again.environments == ({"python": "3.11"},)
+    for recipe in (RANDOM, DESCENDING):
+        before, after = summary.get(recipe), again.get(recipe)
+        assert after.seeds.tolist() == before.seeds.tolist()
+        for name in before.last:
+            assert after.last[name].tobytes() == before.last[name].tobytes()
+            assert after.first[name].tobytes() == before.first[name].tobytes()
+            np.testing.assert_allclose(after.bands[name].high, before.bands[name].high, rtol=1e-6)
+    (tmp_path / "summary.npz").write_bytes(b"PK but not really")
+    with pytest.raises(LabError, match=r"summary\.npz cannot be read as results"):
+        Summary.load(tmp_path / "summary.npz")
+
+
+def test_effects_are_over_the_seeds_that_both_have(summary):
+    found = effect(summary, DESCENDING, RANDOM, scale=RANDOM)
+    ours, theirs = ([recipe.run(seed) for seed in (0, 2, 5)] for recipe in (DESCENDING, RANDOM))
+    excess = [np.array([run["excess"][-1] for run in runs]) for runs in (ours, theirs)]
+    assert found.num_seeds == 3
+    assert found.mean == pytest.approx((excess[0] - excess[1]).mean() / excess[1].mean(), rel=1e-12)
+    losses = [np.array([run["loss"][-1] for run in runs]) for runs in (ours, theirs)]
+    assert found.loss_difference == pytest.approx((losses[0] / losses[1] - 1).mean(), rel=1e-9)
+    assert effect(summary, ASCENDING, RANDOM, scale=RANDOM) is None
+    nothing = difference_of_effects(summary, (DESCENDING, RANDOM), (DESCENDING, RANDOM))
+    assert (nothing.mean, nothing.low, nothing.high) == (0, 0, 0)
+
+
+def test_every_recipe_is_told_apart_and_belongs_to_its_experiment():
+    for experiment in experiments.EXPERIMENTS.values():
+        recipes = list(experiment.recipes())
+        assert len({str(sorted(recipe.settings.items(), key=str)) for recipe in recipes}) == len(recipes)
+        assert {recipe.experiment for recipe in recipes} == {experiment.name}
+
+
+def test_claims_and_figures_use_only_what_is_run(tmp_path):
+    """Every comparison and every curve is there once every recipe has been run."""
+    convex = [one for one in experiments.EXPERIMENTS.values() if one.claim_names]
+    with Store(tmp_path) as store:
+        pieces = sweep.missing(convex, dict.fromkeys((one.name for one in convex), 2), store)
+        sweep.run_all(pieces, store, jobs=1, cluster=None, on_finished=lambda _: None)
+        summary = Summary.of(store, experiments.all_recipes())
+    judged = experiments.claims(summary)
+    assert [claim.name for claim in judged] == ["C1", "C2", "C3", "C4", "C5", "C6", "C12"]
+    names = set()
+    for experiment in convex:
+        for figure in experiment.figures(summary):
+            names.add(figure.name)
+            assert all(panel.curves and not panel.missing for panel in figure.panels)
+            assert all(curve.num_seeds == 2 for panel in figure.panels for curve in panel.curves)
+        for table in experiment.tables(summary):
+            assert {len(row) for row in table.rows} == {len(table.header)}
+    for claim in judged:
+        assert all(comparison.effect is not None for comparison in claim.comparisons)
+        assert set(claim.figures) <= names
+        assert any(comparison.is_primary for comparison in claim.comparisons)
+
+
+def test_without_runs_nothing_is_claimed():
+    nothing = Summary({})
+    for claim in experiments.claims(nothing):
+        assert claim.verdict == "not tested at this size"
+    for experiment in experiments.EXPERIMENTS.values():
+        for figure in experiment.figures(nothing):
+            assert all(panel.missing and not panel.curves for panel in figure.panels)
