@@ -1,0 +1,165 @@
+"""A data set of images that is one tensor of bytes, so that a batch is one indexing operation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch.utils.data import Dataset
+
+from gradorder import checks
+
+Example = tuple[torch.Tensor, torch.Tensor]
+"""Inputs float32, normalised, and labels int64: of one example (C, H, W) and (), of a batch (B, C, H, W) and (B,)."""
+
+_LARGEST_BYTE = 255
+_IMAGE_DIMENSIONS = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageDataset(Dataset[Example]):
+    """Labelled images of one size, kept as bytes and normalised when asked for: (pixel / 255 - mean) / std.
+
+    A map-style dataset for any `DataLoader`; a loop of one's own asks for whole batches with `batch`.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        labels: int64 (N,), on the same device.
+        class_names: one per class; labels are positions in it.
+        mean: of pixel / 255, one per channel.
+        std: of pixel / 255, one per channel.
+
+    Raises:
+        ValueError: shapes, types or labels that do not fit together.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 2, 2, dtype=torch.uint8)
+        >>> dataset = ImageDataset(images, torch.tensor([0, 1, 0, 1]), ("cat", "dog"), mean=(0.5,), std=(0.25,))
+        >>> inputs, labels = dataset.batch([3, 0])
+        >>> inputs.shape, inputs.unique(), labels
+        (torch.Size([2, 1, 2, 2]), tensor([-2.]), tensor([1, 0]))
+    """
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    _scale: torch.Tensor = field(init=False)
+    _shift: torch.Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check(self)
+        mean, std = (torch.tensor(values, dtype=torch.float64).view(-1, 1, 1) for values in (self.mean, self.std))
+        # pixel * scale + shift: two passes over a batch, where the formula above would make three.
+        for name, value in (("_scale", 1 / (_LARGEST_BYTE * std)), ("_shift", -mean / std)):
+            object.__setattr__(self, name, value.to(self.images.device, torch.float32))
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are, whether or not each has an example."""
+        return len(self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.images.shape[1:]))
+        return f"ImageDataset({len(self)} images of {size}, {self.num_classes} classes, {self.images.device})"
+
+    def __getitem__(self, index: int) -> Example:
+        return self.normalised(self.images[index]), self.labels[index]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Example]:
+        """The examples of a batch one by one, as a `DataLoader` collates them."""
+        inputs, labels = self.batch(indices)
+        return list(zip(inputs, labels, strict=True))
+
+    def batch(
+        self, indices: torch.Tensor | Sequence[int], augment: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> Example:
+        """Inputs float32 (B, C, H, W) and labels (B,) of these examples; `augment` sees the bytes, (B, C, H, W)."""
+        positions = torch.as_tensor(indices, device=self.images.device)
+        # Not images[positions]: index_select copies whole images, indexing goes byte by byte.
+        images = self.images.index_select(0, positions)
+        if augment is not None:
+            images = augment(images)
+        return self.normalised(images), self.labels.index_select(0, positions)
+
+    def normalised(self, images: torch.Tensor) -> torch.Tensor:
+        """(pixel / 255 - mean) / std as float32, for bytes of shape (..., C, H, W)."""
+        return images.to(torch.float32, copy=True).mul_(self._scale).add_(self._shift)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same data set on another device."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+    def subset(self, num_examples: int, seed: int | None = None) -> Self:
+        """Equally many examples of each class, in the order of this data set.
+
+        Args:
+            num_examples: of all classes together; a multiple of the number of classes.
+            seed: None takes the first ones of each class; a number chooses at random, the same for the same seed.
+
+        Raises:
+            ValueError: the classes cannot have equally many, or one of them has too few.
+        """
+        chosen = class_balanced_indices(self.labels.cpu(), self.num_classes, num_examples, seed)
+        chosen = chosen.to(self.images.device)
+        return replace(self, images=self.images.index_select(0, chosen), labels=self.labels.index_select(0, chosen))
+
+
+def class_balanced_indices(
+    labels: torch.Tensor, num_classes: int, num_examples: int, seed: int | None = None
+) -> torch.Tensor:
+    """Positions, ascending, of equally many examples of each class: the first ones, or random ones by `seed`.
+
+    Raises:
+        ValueError: the classes cannot have equally many, or one of them has too few.
+
+    Example:
+        >>> class_balanced_indices(torch.tensor([1, 1, 0, 1, 0, 0]), num_classes=2, num_examples=4)
+        tensor([0, 1, 2, 4])
+    """
+    per_class, rest = divmod(checks.integer("num_examples", num_examples, minimum=1), num_classes)
+    if rest:
+        raise ValueError(f"num_examples must be a multiple of the {num_classes} classes, got {num_examples}")
+    counts = labels.bincount(minlength=num_classes)
+    if counts.min() < per_class:
+        fewest = int(counts.argmin())
+        raise ValueError(
+            f"num_examples={num_examples} needs {per_class} examples of each of {num_classes} classes, "
+            f"but class {fewest} has {int(counts[fewest])}"
+        )
+    order = _order(len(labels), seed)
+    by_class = order[labels[order].argsort(stable=True)]
+    starts = counts.cumsum(0) - counts
+    positions = starts.unsqueeze(1) + torch.arange(per_class)
+    return by_class[positions.flatten()].sort().values
+
+
+def _order(length: int, seed: int | None) -> torch.Tensor:
+    if seed is None:
+        return torch.arange(length)
+    generator = torch.Generator().manual_seed(checks.integer("seed", seed, minimum=0))
+    return torch.randperm(length, generator=generator)
+
+
+def _check(dataset: ImageDataset) -> None:
+    images, labels = dataset.images, dataset.labels
+    if images.dtype != torch.uint8 or images.ndim != _IMAGE_DIMENSIONS:
+        raise ValueError(f"images must be uint8 (N, C, H, W), got {images.dtype} of shape {tuple(images.shape)}")
+    if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+        raise ValueError(
+            f"labels must be int64 of shape ({len(images)},), got {labels.dtype} of shape {tuple(labels.shape)}"
+        )
+    if labels.device != images.device:
+        raise ValueError(f"labels must be on the images' device {images.device}, got {labels.device}")
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < dataset.num_classes:
+        found = f"{int(labels.min())} to {int(labels.max())}"
+        raise ValueError(f"labels must be 0 to {dataset.num_classes - 1}, got {found}")
+    for name, values in (("mean", dataset.mean), ("std", dataset.std)):
+        if len(values) != images.shape[1]:
+            raise ValueError(f"{name} must have one number per channel ({images.shape[1]}), got {values!r}")
+    if min(dataset.std) <= 0:
+        raise ValueError(f"std must be positive, got {dataset.std!r}")
