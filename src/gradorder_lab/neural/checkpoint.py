@@ -1,0 +1,38 @@
+"""A training run on disk after each epoch: written aside and moved into place, so that a kill leaves the last one."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradorder_lab.errors import LabError
+
+State = dict[str, Any]
+"""Tensors, numbers and containers of them: what loads with weights_only=True."""
+
+
+def save(state: State, path: Path) -> None:
+    """Replace the checkpoint at `path`, all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with aside.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise LabError(f"the checkpoint {path} cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> State | None:
+    """The checkpoint at `path`, on the CPU; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        state: State = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes torch raise
+        raise LabError(f"the checkpoint {path} cannot be read: {error}; remove it to start that run again") from error
+    return state

@@ -1,0 +1,93 @@
+"""What a network is trained on, how, and by which of the four methods."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal, final
+
+from gradorder_lab.neural import training
+from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.workspace import Workspace
+
+Method = Literal["full random", "full ordered", "mini random", "mini ordered"]
+Sort = Literal["none", "within", "first", "first dealt"]
+Score = Literal["gradient norm", "last-layer bound", "logit error", "loss"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NeuralRecipe(Recipe):
+    """One method on one data set with one network.
+
+    Args:
+        experiment: the experiment that it belongs to.
+        data: name of the data set.
+        size: which version of it is read.
+        num_train: class-balanced subset of the training set; all of it for None.
+        model: a key of `training.MODELS`.
+        width: channels of the first stage of a residual network; its own default for None.
+        method: on all data or the kept part, ordered or random.
+        sort: Algorithm 4 sorts within each batch, Algorithm 3 sorts first: contiguous or dealt over the batches.
+        score: what the order is by.
+        batch_size: S.
+        keep: q / S of the mini methods.
+        epochs: how many.
+        start_epoch: random and complete before it, for every method.
+        schedule: one of `step_sizes.NAMES`.
+        step_size: the first one.
+        momentum: of SGD.
+        weight_decay: of SGD.
+        augment: random crops and flips.
+    """
+
+    revision: ClassVar[int] = 1
+
+    data: str
+    size: Literal["mini", "cpu", "paper"] = "paper"
+    num_train: int | None = None
+    model: str
+    width: int | None = None
+    method: Method = "full random"
+    sort: Sort = "none"
+    score: Score = "gradient norm"
+    batch_size: int = 128
+    keep: float = 0.5
+    epochs: int = 10
+    start_epoch: int = 0
+    schedule: str = "1/(1+t/n)"
+    step_size: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    augment: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """What distinguishes it within its experiment."""
+        return {name: value for name, value in vars(self).items() if name != "experiment"}
+
+    @property
+    def family(self) -> str:
+        """What shares its random epochs with it, seed by seed."""
+        return json.dumps(vars(self.warm_up), sort_keys=True)
+
+    @property
+    def warm_up(self) -> "NeuralRecipe":
+        """The random run that it branches from."""
+        return replace(
+            self, method="full random", sort="none", score="gradient norm", keep=1.0, start_epoch=0, experiment=""
+        )
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
+        """Train from the last checkpoint on; the random epochs come from those that the family has trained before."""
+        return training.run(self, seed, workspace or Workspace())
+
+    def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path | None:
+        """Where its last state is kept, or, as a branch point for others, that after `epoch` epochs."""
+        if workspace.checkpoints is None:
+            return None
+        settings = vars(self.warm_up if self.method == "full random" else self)
+        identity = json.dumps([self.revision, seed, workspace.device, workspace.threads, settings], sort_keys=True)
+        name = hashlib.sha256(identity.encode()).hexdigest()[:24]
+        return workspace.checkpoints / (f"{name}.pt" if epoch is None else f"{name}-{epoch}.pt")

@@ -1,0 +1,306 @@
+"""The training loop: one epoch and one evaluation, each on one screen; the rest is what they need."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gradorder as go
+from gradorder.batches import Batch
+from gradorder_lab import datasets, models
+from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
+from gradorder_lab.neural import checkpoint
+from gradorder_lab.neural.step_sizes import step_size_named
+from gradorder_lab.recipe import Rows
+from gradorder_lab.workspace import Workspace
+
+if TYPE_CHECKING:
+    from gradorder_lab.neural.recipe import NeuralRecipe
+
+MODELS: Mapping[str, Callable[..., nn.Module]] = {
+    "2-layer": models.mlp,
+    "7-layer": models.small_conv_net,
+    "resnet20": models.resnet20,
+    "resnet18": models.resnet18,
+}
+SCORES: Mapping[str, Callable[[nn.Module, Batch], torch.Tensor]] = {
+    "gradient norm": go.GradientNorm(),
+    "last-layer bound": go.LastLayerBound(),
+    "logit error": go.LogitError(),
+    "loss": go.Loss(),
+}
+_WITH_BACKWARD = ("gradient norm",)
+_EVALUATION_BATCH = 500
+
+
+@dataclass
+class Cost:
+    """What a run has spent so far; passes are counted in examples."""
+
+    updates: int = 0
+    trained: int = 0
+    scored: int = 0
+    forward: int = 0
+    backward: int = 0
+    seconds: float = 0.0
+    score_seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Training:
+    """The moving parts of one run."""
+
+    recipe: "NeuralRecipe"
+    seed: int
+    device: torch.device
+    train: ImageDataset
+    test: ImageDataset
+    cost: Cost = field(default_factory=Cost)
+    notes: list[list[float]] = field(default_factory=list)
+    next_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        recipe = self.recipe
+        self.model = _model(recipe, self.train, self.seed).to(self.device)
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+        )
+        self.random = go.OrderedSampler(len(self.train), recipe.batch_size, ordering=go.Shuffled(), seed=self.seed)
+        self.ordered = _ordered_sampler(recipe, self.train, self.seed)
+        self.step_size = step_size_named(
+            recipe.schedule, recipe.step_size, steps_per_epoch=self.random.num_steps(0, 1), epochs=recipe.epochs
+        )
+        self.score = SCORES[recipe.score]
+        self.select = go.KeepHardest(recipe.keep, score=self.score) if _selects(recipe) else None
+
+    def batches(self, epoch: int) -> Iterator[torch.Tensor]:
+        """The examples of each batch of this epoch."""
+        is_ordered = self.ordered is not None and epoch >= self.recipe.start_epoch
+        sampler = self.ordered if self.ordered is not None and is_ordered else self.random
+        sampler.set_epoch(epoch, scores=self.scores)
+        indices = torch.tensor(list(sampler))
+        yield from indices.split(sampler.loader_batch_size)
+
+    def scores(self) -> torch.Tensor:
+        """The score of every training example at the current weights."""
+        with self.scoring(len(self.train)):
+            parts = torch.arange(len(self.train), device=self.device).split(_EVALUATION_BATCH)
+            return torch.cat([self.score(self.model, self.train.batch(part)) for part in parts])
+
+    def selected(self, batch: Batch, epoch: int) -> Batch:
+        """Algorithm 4: the hardest part of the batch, from the start epoch on."""
+        if self.select is None or epoch < self.recipe.start_epoch:
+            return batch
+        with self.scoring(len(batch[1])):
+            return self.select(self.model, batch)
+
+    def update(self, batch: Batch, epoch: int) -> None:
+        """One step on the mean loss of a batch."""
+        inputs, targets = batch
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.step_size(self.cost.updates, epoch)
+        self.optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(self.model(inputs), targets).backward()
+        self.optimizer.step()
+        self.cost.updates += 1
+        for name in ("trained", "forward", "backward"):
+            setattr(self.cost, name, getattr(self.cost, name) + len(targets))
+
+    def augmentation(self, epoch: int) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """Random crops and flips from this epoch's own random numbers."""
+        if not self.recipe.augment:
+            return None
+        state = np.random.SeedSequence((self.seed, epoch, 1)).generate_state(1, np.uint64)
+        generator = torch.Generator(self.device).manual_seed(int(state[0]))
+        return lambda images: random_crop_and_flip(images, generator)
+
+    @contextmanager
+    def scoring(self, num_examples: int) -> Iterator[None]:
+        """Count what scoring these examples costs."""
+        started = self.clock()
+        yield
+        self.cost.score_seconds += self.clock() - started
+        self.cost.scored += num_examples
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples if self.recipe.score in _WITH_BACKWARD else 0
+
+    def clock(self) -> float:
+        """Seconds, once the device has done what it was asked for."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def note(self) -> None:
+        """Where the run stands, measured on all of the data, outside the clock."""
+        measured = [number for data in (self.train, self.test) for number in evaluate(self.model, data)]
+        self.notes.append([self.next_epoch, *measured, *(getattr(self.cost, one.name) for one in fields(Cost))])
+
+    def rows(self) -> Rows:
+        """What was noted, as columns."""
+        names = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy")
+        columns = np.array(self.notes, dtype=np.float64).T.copy()
+        return dict(zip((*names, *(one.name for one in fields(Cost))), columns, strict=True))
+
+    def state(self) -> checkpoint.State:
+        """Everything that the rest of the run depends on."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "cost": vars(self.cost).copy(),
+            "notes": [list(note) for note in self.notes],
+            "next_epoch": self.next_epoch,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.cost = Cost(**state["cost"])
+        self.notes = [list(note) for note in state["notes"]]
+        self.next_epoch = state["next_epoch"]
+
+
+def train_one_epoch(training: Training, epoch: int) -> None:
+    """Random reshuffling, Algorithm 3 and Algorithm 4 are this loop."""
+    started = training.clock()
+    augment = training.augmentation(epoch)
+    training.model.train()
+    for indices in training.batches(epoch):
+        batch = training.train.batch(indices, augment)
+        batch = training.selected(batch, epoch)
+        training.update(batch, epoch)
+    training.cost.seconds += training.clock() - started
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, data: ImageDataset) -> tuple[float, float]:
+    """Mean loss, and accuracy in percent."""
+    was_training = model.training
+    model.eval()
+    loss = num_right = 0.0
+    for indices in torch.arange(len(data), device=data.images.device).split(_EVALUATION_BATCH):
+        inputs, targets = data.batch(indices)
+        logits = model(inputs)
+        loss += F.cross_entropy(logits, targets, reduction="sum").double().item()
+        num_right += (logits.argmax(1) == targets).sum().item()
+    model.train(was_training)
+    return loss / len(data), 100 * num_right / len(data)
+
+
+def run(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Rows:
+    """Train to the end, from the last checkpoint of this run or of the random epochs that it shares."""
+    with _threads(workspace.threads):
+        training = _begin(recipe, seed, workspace)
+        last = recipe.checkpoint(seed, workspace)
+        for epoch in range(training.next_epoch, recipe.epochs):
+            _advance(training, epoch)
+            _save(training, last)
+        rows = training.rows()
+    if last is not None:
+        last.unlink(missing_ok=True)
+    return rows
+
+
+def _begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
+    """Where the run stopped, or where it branches off, or its start."""
+    train, test = _data(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
+    training = Training(recipe, seed, torch.device(workspace.device), train, test)
+    own = recipe.checkpoint(seed, workspace)
+    state = None if own is None else checkpoint.load(own)
+    if state is None and recipe.start_epoch > 0:
+        state = _warmed_up(recipe, seed, workspace)
+    if state is not None:
+        training.load(state)
+    else:
+        training.note()
+    return training
+
+
+def _warmed_up(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> checkpoint.State:
+    """The family's random run at the start epoch, trained as far as it is not there yet."""
+    warm_up = recipe.warm_up
+    branch = warm_up.checkpoint(seed, workspace, recipe.start_epoch)
+    found = None if branch is None else checkpoint.load(branch)
+    if found is not None:
+        return found
+    training = _begin(warm_up, seed, workspace)
+    for epoch in range(training.next_epoch, recipe.start_epoch):
+        _advance(training, epoch)
+        _save(training, warm_up.checkpoint(seed, workspace))
+    state = training.state()
+    if branch is not None:
+        checkpoint.save(state, branch)
+    return state
+
+
+def _advance(training: Training, epoch: int) -> None:
+    train_one_epoch(training, epoch)
+    training.next_epoch = epoch + 1
+    training.note()
+
+
+def _save(training: Training, path: Path | None) -> None:
+    if path is not None:
+        checkpoint.save(training.state(), path)
+
+
+def _ordered_sampler(recipe: "NeuralRecipe", train: ImageDataset, seed: int) -> go.OrderedSampler | None:
+    """The sampler from the start epoch on, where it is another one than before."""
+    if recipe.method == "full random" or recipe.sort == "within":
+        return None
+    is_mini = recipe.method.startswith("mini")
+    batch_size = max(1, round(recipe.keep * recipe.batch_size)) if is_mini else recipe.batch_size
+    keep = recipe.keep if is_mini else 1.0
+    if recipe.method == "mini random":
+        return go.OrderedSampler(len(train), batch_size, ordering=go.Shuffled(), keep=keep, seed=seed)
+    layout = "dealt" if recipe.sort == "first dealt" else "contiguous"
+    return go.OrderedSampler(
+        len(train), batch_size, ordering=go.Descending(), labels=train.labels, layout=layout, keep=keep, seed=seed
+    )
+
+
+def _selects(recipe: "NeuralRecipe") -> bool:
+    return recipe.method == "mini ordered" and recipe.sort == "within"
+
+
+def _model(recipe: "NeuralRecipe", train: ImageDataset, seed: int) -> nn.Module:
+    """The network with the start of this seed, the same for every method."""
+    settings: dict[str, int] = {"classes": train.num_classes}
+    if recipe.model == "2-layer":
+        settings["inputs"] = train.images[0].numel()
+    if recipe.model == "7-layer":
+        settings |= {"channels": train.images.shape[1], "size": train.images.shape[2]}
+    if recipe.width is not None:
+        settings["width"] = recipe.width
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MODELS[recipe.model](**settings)
+
+
+@cache
+def _data(
+    name: str, size: datasets.Size, num_train: int | None, directory: Path | None, device: str
+) -> tuple[ImageDataset, ImageDataset]:
+    """Read once per process."""
+    train, test = datasets.load(name, data_dir=directory, size=size)
+    if num_train is not None:
+        train = train.subset(num_train)
+    return train.to(device), test.to(device)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
