@@ -30,6 +30,14 @@ def test_exactly_these_are_shipped():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
+def test_notice_names_what_is_shipped(name):
+    source = sources.SOURCES[name]
+    notice = (Path(__file__).parents[3] / "NOTICE").read_text()
+    sizes = f"{source.num_mini_train:,} training and {source.num_mini_test:,} test images"
+    assert f"\n{source.title} (embedded/{name}.xz: {sizes})\n" in notice
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_file(name):
     assert hashlib.sha256((FOLDER / f"{name}.xz").read_bytes()).hexdigest() == SHIPPED[name]
 

@@ -77,6 +77,14 @@ def test_nothing_is_changed_by_reading():
     assert torch.equal(data.images, before)
 
 
+def test_normalised_leaves_floats_alone():
+    """An augmentation may return floats, and keep them."""
+    data = dataset()
+    floats = data.images.float()
+    assert torch.equal(data.normalised(floats), data.normalised(data.images))
+    assert torch.equal(floats, data.images.float())
+
+
 def test_augment_sees_the_bytes():
     data = dataset()
     seen = []
@@ -207,3 +215,8 @@ def test_subset_takes_images_and_labels_together():
 def test_subset_refuses(num_examples, seed, message):
     with pytest.raises(ValueError, match=message):
         dataset().subset(num_examples, seed)
+
+
+def test_one_class_with_too_few():
+    with pytest.raises(ValueError, match="needs 2 examples of each of 2 classes, but class 1 has 1"):
+        class_balanced_indices(torch.tensor([0, 0, 0, 1]), num_classes=2, num_examples=4)
