@@ -28,6 +28,14 @@ class SizeName(StrEnum):
     paper = "paper"
 
 
+class DeviceName(StrEnum):
+    """Where the networks are trained."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
 @app.callback()
 def describe() -> None:
     """Decide which examples SGD sees, and in what order: the paper's experiments."""
@@ -55,9 +63,14 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Directory for rows, page and figures; what is there is kept.")] = Path(
         "runs"
     ),
+    data: Annotated[
+        Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler to run on, instead of --jobs.")
     ] = None,
+    device: Annotated[DeviceName, typer.Option(help="Where the networks are trained.")] = DeviceName.cpu,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
 ) -> None:
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
@@ -65,7 +78,8 @@ def reproduce(
         from gradorder_lab import reproduction  # noqa: PLC0415
 
         try:
-            reproduction.reproduce(experiments or [], out, size=size.value, seeds=seeds, jobs=jobs, cluster=cluster)
+            settings = reproduction.Settings(size.value, seeds, jobs, cluster, data, device.value, threads)
+            reproduction.reproduce(experiments or [], out, settings)
         except reproduction.Interrupted as stopped:
             again = shlex.join(["gradorder", *sys.argv[1:]])
             print(  # noqa: T201

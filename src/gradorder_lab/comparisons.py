@@ -37,6 +37,23 @@ def effect_of_columns(
     return replace(found, won=float(runs.last[won].mean()))
 
 
+def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
+    """How much lower the error of `ours` ended than that of `theirs`, in points; `column` is an accuracy in percent."""
+    runs = _paired(summary, (ours, theirs), "last")
+    if runs is None:
+        return None
+    return replace(Effect.of(-runs[0][column], -runs[1][column], scale=1.0), unit="points")
+
+
+def cost_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str, share: float) -> Effect | None:
+    """How much less than `share` of what `theirs` spent `ours` did, as a share of what `theirs` spent."""
+    runs = _paired(summary, (ours, theirs), "last")
+    if runs is None:
+        return None
+    spent = runs[1][column]
+    return Effect.of(runs[0][column] / spent, share * np.ones_like(spent), scale=1.0)
+
+
 def difference_of_effects(summary: Summary, here: Sequence[Recipe], there: Sequence[Recipe]) -> Effect | None:
     """How much lower the relative effect (first - second) / mean of the second is `here` than `there`."""
     runs = _paired(summary, (*here, *there), "last")

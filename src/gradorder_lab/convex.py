@@ -17,6 +17,7 @@ from gradorder.seeding import epoch_generator
 from gradorder_lab.problems import regression, synthetic
 from gradorder_lab.problems.convex import Array, ConvexProblem
 from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.workspace import Workspace
 
 Order = NDArray[np.int64]
 
@@ -101,8 +102,14 @@ class ConvexRecipe(Recipe):
         """What distinguishes it within its experiment."""
         return {name: value for name, value in vars(self).items() if name != "experiment"}
 
-    def run(self, seed: int) -> Rows:
+    @property
+    def family(self) -> str:
+        """What is run on the same problem builds it once."""
+        return self.problem
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
+        del workspace
         problem = problem_of(self.problem, seed)
         descent = Descent(self, problem, seed)
         descent.note()

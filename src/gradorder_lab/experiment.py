@@ -10,6 +10,18 @@ from gradorder_lab.summary import Summary
 from gradorder_lab.tables import Table
 
 Size = Literal["mini", "cpu", "paper"]
+SIZES: tuple[Size, ...] = ("mini", "cpu", "paper")
+
+
+def same_at_every_size(recipes: Callable[[], Sequence[Recipe]]) -> Callable[[Size], Sequence[Recipe]]:
+    """For experiments that are small enough to be whole at every size: only the seeds differ."""
+    return lambda size: recipes()  # noqa: ARG005
+
+
+def largest_size(summary: Summary, recipes: Callable[[Size], Sequence[Recipe]]) -> Size:
+    """The largest size of which something has been run; the smallest where nothing has."""
+    found = [size for size in SIZES if any(summary.get(recipe) is not None for recipe in recipes(size))]
+    return found[-1] if found else SIZES[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +31,7 @@ class Experiment:
     Args:
         name: as on the command line.
         title: what it is.
-        recipes: everything to run.
+        recipes: everything to run at a size.
         seeds: paired seeds at each size, unless the user says otherwise.
         figures: drawn from the summary.
         tables: likewise.
@@ -28,7 +40,7 @@ class Experiment:
 
     name: str
     title: str
-    recipes: Callable[[], Sequence[Recipe]]
+    recipes: Callable[[Size], Sequence[Recipe]]
     seeds: Mapping[Size, int]
     figures: Callable[[Summary], list[Figure]]
     claim_names: tuple[str, ...] = ()

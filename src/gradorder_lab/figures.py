@@ -62,6 +62,22 @@ def panel(title: str, summary: Summary, recipes: Mapping[str, Recipe], column: s
     return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
 
 
+def neural_panel(
+    title: str, summary: Summary, recipes: Mapping[str, Recipe], column: str, *, from_epoch: int = 0
+) -> Panel:
+    """The same for networks, with the x-axes of networks and from this epoch on."""
+    found = {label: summary.get(recipe) for label, recipe in recipes.items()}
+    curves = tuple(_neural_curve(label, runs, column, from_epoch) for label, runs in found.items() if runs is not None)
+    return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
+
+
+def _neural_curve(label: str, runs: RecipeSummary, column: str, from_epoch: int) -> Curve:
+    shown = runs.bands["epoch"].mean >= from_epoch
+    x = {name: runs.bands[name].mean[shown] for name in ("epoch", "trained", "forward", "seconds")}
+    band = runs.bands[column]
+    return Curve(label, x, Band(band.mean[shown], band.low[shown], band.high[shown]), len(runs.seeds))
+
+
 def _curve(label: str, runs: RecipeSummary, column: str) -> Curve:
     means = {name: band.mean for name, band in runs.bands.items()}
     x = {"updates": means["updates"], "epoch": means["epoch"], "cost": means["updates"] + means["scored"]}

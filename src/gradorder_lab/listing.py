@@ -3,10 +3,8 @@
 from rich.console import Console
 from rich.table import Table
 
-from gradorder_lab.experiment import Experiment, Size
+from gradorder_lab.experiment import SIZES, Experiment, Size
 from gradorder_lab.experiments import EXPERIMENTS
-
-_SIZES: tuple[Size, ...] = ("mini", "cpu", "paper")
 
 
 def show() -> None:
@@ -14,11 +12,11 @@ def show() -> None:
     table = Table(box=None, padding=(0, 1))
     for name in ("experiment", "claims"):
         table.add_column(name, no_wrap=True)
-    for size in _SIZES:
+    for size in SIZES:
         table.add_column(size, justify="right", no_wrap=True)
     table.add_column("what")
     for experiment in EXPERIMENTS.values():
-        counts = (f"{num_runs(experiment, size):,}" for size in _SIZES)
+        counts = (f"{num_runs(experiment, size):,}" for size in SIZES)
         table.add_row(experiment.name, " ".join(experiment.claim_names), *counts, experiment.title)
     console = Console()
     console.print(table)
@@ -27,4 +25,4 @@ def show() -> None:
 
 def num_runs(experiment: Experiment, size: Size) -> int:
     """Recipes times paired seeds."""
-    return len(experiment.recipes()) * experiment.seeds[size]
+    return len(experiment.recipes(size)) * experiment.seeds[size]

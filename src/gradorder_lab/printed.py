@@ -49,19 +49,14 @@ def _numbers(claim: Claim, data: str) -> tuple[str, ...]:
     if comparison is None or comparison.effect is None:
         return _coloured(claim.verdict_on(data)), "", "", ""
     effect = comparison.effect
-    interval = f"[{percent(effect.low)}, {percent(effect.high)}]"
+    interval = f"[{effect.shown(effect.low)}, {effect.shown(effect.high)}]"
     won = f"{effect.won:.0%} of {effect.num_seeds}"
     # the bracket would be taken for markup
-    return _coloured(claim.verdict_on(data)), percent(effect.mean), escape(interval), won
+    return _coloured(claim.verdict_on(data)), effect.shown(effect.mean), escape(interval), won
 
 
 def _coloured(verdict: Verdict) -> str:
     return f"[{_STYLES[verdict]}]{verdict}[/]"
-
-
-def percent(value: float) -> str:
-    """A share as percent, short at any size."""
-    return f"{100 * value:+.2g}%" if abs(value) < 1 else f"{100 * value:+.0f}%"
 
 
 def algorithms(task: str, summary: Summary) -> Table:

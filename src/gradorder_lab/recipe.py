@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gradorder_lab.workspace import Workspace
+
 Setting = str | int | float | None
 Rows = Mapping[str, NDArray[np.float64]]
 """The rows of one run, column by column: name -> one number per row."""
@@ -30,6 +32,16 @@ class Recipe(ABC):
     def settings(self) -> Mapping[str, Setting]:
         """What distinguishes it within its experiment."""
 
+    @property
     @abstractmethod
-    def run(self, seed: int) -> Rows:
+    def family(self) -> str:
+        """Recipes of one family and seed are run one after the other, because they share work."""
+
+    @property
+    def stage(self) -> int:
+        """Recipes of a later stage build on what those of an earlier one leave behind."""
+        return 0
+
+    @abstractmethod
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it."""

@@ -1,6 +1,8 @@
 """The main job: run what is missing, judge the claims, print them, write the page."""
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +12,7 @@ from gradorder_lab import environment, experiments, printed, report, sweep
 from gradorder_lab.experiment import Experiment, Size
 from gradorder_lab.store import Store, only_one
 from gradorder_lab.summary import Summary
+from gradorder_lab.workspace import Workspace
 
 
 class Interrupted(KeyboardInterrupt):
@@ -20,37 +23,59 @@ class Interrupted(KeyboardInterrupt):
         self.num_finished, self.num_asked = num_finished, num_asked
 
 
-def reproduce(
-    names: Sequence[str], out: Path, *, size: Size, seeds: int | None, jobs: int, cluster: str | None
-) -> None:
-    """Run the experiments and leave their rows, the page and the figures in `out`."""
+@dataclass(frozen=True)
+class Settings:
+    """How the experiments are run.
+
+    Args:
+        size: how much.
+        seeds: paired seeds, instead of the size's own number.
+        jobs: processes.
+        cluster: a Dask scheduler, instead of them.
+        data: directory with the original files of the data sets.
+        device: as torch names it.
+        threads: of each process.
+    """
+
+    size: Size = "mini"
+    seeds: int | None = None
+    jobs: int = 1
+    cluster: str | None = None
+    data: Path | None = None
+    device: str = "cpu"
+    threads: int = 1
+
+
+def reproduce(names: Sequence[str], out: Path, settings: Settings) -> None:
+    """Run the experiments and leave their rows and the page in `out`."""
     console = Console()
     asked = experiments.chosen(names)
-    numbers = {experiment.name: seeds or experiment.seeds[size] for experiment in asked}
-    with only_one(out), Store(out, environment.facts() | {"size": size}) as store:
-        _run(asked, numbers, store, console, jobs=jobs, cluster=cluster)
+    facts = environment.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
+    with only_one(out), Store(out, facts) as store:
+        _run(asked, settings, store, out, console)
         summary = Summary.of(store, experiments.all_recipes())
     printed.show(console, summary, asked)
     page = report.write(summary, out)
     console.print(f"Page: {page}", f"Rows: {out / 'runs.sqlite'}", sep="\n", soft_wrap=True, highlight=False)
 
 
-def _run(
-    asked: Sequence[Experiment],
-    numbers: dict[str, int],
-    store: Store,
-    console: Console,
-    *,
-    jobs: int,
-    cluster: str | None,
-) -> None:
-    pieces = sweep.missing(asked, numbers, store)
-    num_asked = sum(len(experiment.recipes()) * numbers[experiment.name] for experiment in asked)
+def _run(asked: Sequence[Experiment], settings: Settings, store: Store, out: Path, console: Console) -> None:
+    seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
+    workspace = Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
+    pieces = sweep.missing(asked, settings.size, seeds, store, workspace)
+    num_asked = sum(len(experiment.recipes(settings.size)) * seeds[experiment.name] for experiment in asked)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
     columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
         try:
-            sweep.run_all(pieces, store, jobs=jobs, cluster=cluster, on_finished=lambda _: progress.advance(bar))
+            sweep.run_all(
+                pieces,
+                store,
+                jobs=settings.jobs,
+                cluster=settings.cluster,
+                on_finished=lambda _: progress.advance(bar),
+            )
         except KeyboardInterrupt as error:
             raise Interrupted(int(progress.tasks[0].completed), num_asked) from error
+    shutil.rmtree(workspace.checkpoints or "", ignore_errors=True)  # everything that they were for is in the store

@@ -1,7 +1,7 @@
 """Paired comparisons over seeds: an effect, its 95% interval, the share of seeds won."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,12 @@ from scipy import stats
 Array = NDArray[np.float64]
 
 MARGIN = 0.05
-"""What "about the same" allows, as a share of random's F - F*. Fixed before any run."""
+"""What "about the same" allows, as a share of random's F - F* or loss. Fixed before any run."""
+
+POINTS_MARGIN = 0.5
+"""What it allows of an accuracy, in points. Fixed before any run."""
+
+Unit = Literal["share", "points"]
 
 _LEVEL = 0.95
 
@@ -26,6 +31,7 @@ class Effect:
         won: the share of seeds with `ours` strictly lower.
         num_seeds: paired seeds.
         loss_difference: the mean relative difference of F itself.
+        unit: whether the numbers are shares of a scale, or points of accuracy.
     """
 
     mean: float
@@ -34,6 +40,7 @@ class Effect:
     won: float
     num_seeds: int
     loss_difference: float = float("nan")
+    unit: Unit = "share"
 
     @classmethod
     def of(cls, ours: Array, theirs: Array, scale: float, loss_difference: float = float("nan")) -> Self:
@@ -56,12 +63,23 @@ class Effect:
     @property
     def is_within_margin(self) -> bool:
         """The interval lies within the margin: an effect that large is excluded."""
-        return self.low > -MARGIN and self.high < MARGIN
+        return self.low > -self.margin and self.high < self.margin
 
     @property
     def is_outside_margin(self) -> bool:
         """The interval excludes the whole margin."""
-        return self.low > MARGIN or self.high < -MARGIN
+        return self.low > self.margin or self.high < -self.margin
+
+    @property
+    def margin(self) -> float:
+        """What "about the same" allows."""
+        return POINTS_MARGIN if self.unit == "points" else MARGIN
+
+    def shown(self, value: float) -> str:
+        """One of its numbers with its unit, short at any size."""
+        if self.unit == "points":
+            return f"{value:+.2f} pt"
+        return f"{100 * value:+.2g}%" if abs(value) < 1 else f"{100 * value:+.0f}%"
 
 
 def interval(values: Array) -> tuple[float, float]:

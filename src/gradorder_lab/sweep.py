@@ -1,6 +1,6 @@
 """Run what has not been run yet: over the processes of this machine, or over a Dask cluster.
 
-The work is cut into pieces of one experiment, one problem and one seed, so that a piece builds its problem once. Only
+The work is cut into pieces of one experiment, one family of recipes and one seed, which share what they can. Only
 this process writes, one transaction per run. Each run depends on its recipe and seed alone, so the rows are the same
 wherever and in whatever order they are made.
 """
@@ -14,9 +14,10 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 
 from gradorder_lab.errors import LabError
-from gradorder_lab.experiment import Experiment
+from gradorder_lab.experiment import Experiment, Size
 from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.store import Store
+from gradorder_lab.workspace import Workspace
 
 _CONNECT_SECONDS = 10
 
@@ -27,6 +28,12 @@ class Piece:
 
     recipes: tuple[Recipe, ...]
     seed: int
+    workspace: Workspace
+
+    @property
+    def stage(self) -> int:
+        """When it may be run."""
+        return max(recipe.stage for recipe in self.recipes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,48 +46,50 @@ class Finished:
     seconds: float
 
 
-def missing(experiments: Iterable[Experiment], seeds: Mapping[str, int], store: Store) -> list[Piece]:
+def missing(
+    experiments: Iterable[Experiment], size: Size, seeds: Mapping[str, int], store: Store, workspace: Workspace
+) -> list[Piece]:
     """The pieces that the store does not have yet; `seeds` gives the number of seeds of each experiment."""
     pieces: dict[tuple[str, str, int], list[Recipe]] = {}
     for experiment in experiments:
-        for recipe in experiment.recipes():
+        for recipe in experiment.recipes(size):
             finished = store.seeds(recipe)
             for seed in range(seeds[experiment.name]):
                 if seed not in finished:
-                    problem = str(recipe.settings.get("problem", recipe.settings.get("task_name")))
-                    pieces.setdefault((experiment.name, problem, seed), []).append(recipe)
-    return [Piece(tuple(recipes), seed) for (_, _, seed), recipes in pieces.items()]
+                    pieces.setdefault((experiment.name, recipe.family, seed), []).append(recipe)
+    return [Piece(tuple(recipes), seed, workspace) for (_, _, seed), recipes in pieces.items()]
 
 
 def run_all(
     pieces: Sequence[Piece], store: Store, *, jobs: int, cluster: str | None, on_finished: Callable[[Finished], None]
 ) -> None:
-    """Run every piece and keep each run as soon as its piece is there."""
+    """Run every piece, stage by stage, and keep each run as soon as its piece is there."""
     with _backend(jobs, cluster):
-        parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-        for runs in parallel(delayed(run_piece)(piece) for piece in pieces):
-            for finished in runs:
-                store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
-                on_finished(finished)
+        for stage in sorted({piece.stage for piece in pieces}):
+            parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
+            for runs in parallel(delayed(run_piece)(piece) for piece in pieces if piece.stage == stage):
+                for finished in runs:
+                    store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
+                    on_finished(finished)
 
 
 def run_piece(piece: Piece) -> list[Finished]:
-    """Every run of a piece, on one thread: these models are too small to be shared."""
-    with _one_thread():
+    """Every run of a piece."""
+    with _threads(piece.workspace.threads):
         return list(_runs(piece))
 
 
 def _runs(piece: Piece) -> Iterator[Finished]:
     for recipe in piece.recipes:
         started = time.perf_counter()
-        rows = recipe.run(piece.seed)
+        rows = recipe.run(piece.seed, piece.workspace)
         yield Finished(recipe, piece.seed, rows, time.perf_counter() - started)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _threads(number: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(number)
     try:
         yield
     finally:

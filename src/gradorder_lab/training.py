@@ -15,6 +15,7 @@ from gradorder.layouts import Layout
 from gradorder.schedules import Schedule
 from gradorder_lab.recipe import Recipe, Rows, Setting
 from gradorder_lab.tasks import Task
+from gradorder_lab.workspace import Workspace
 
 
 @final
@@ -60,8 +61,14 @@ class TrainingRecipe(Recipe):
         del plain["experiment"]
         return {**plain, "schedule": repr(self.schedule), "ordering": repr(self.ordering)}
 
-    def run(self, seed: int) -> Rows:
+    @property
+    def family(self) -> str:
+        """Nothing is shared."""
+        return self.task_name
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Train, and note the metric and the cost at the start and after every epoch."""
+        del workspace
         training = Training(self, self.task(seed), seed)
         training.note(0)
         for epoch in range(self.epochs):

@@ -5,5 +5,5 @@ from gradorder_lab.datasets.errors import DatasetError as DatasetError
 from gradorder_lab.datasets.errors import DatasetFileError as DatasetFileError
 from gradorder_lab.datasets.errors import DatasetNotFoundError as DatasetNotFoundError
 from gradorder_lab.datasets.images import ImageDataset as ImageDataset
-from gradorder_lab.datasets.loading import load as load
 from gradorder_lab.datasets.loading import Size as Size
+from gradorder_lab.datasets.loading import load as load

@@ -6,6 +6,6 @@ from gradorder_lab.models.mlp import mlp as mlp
 from gradorder_lab.models.recurrent import RecurrentClassifier as RecurrentClassifier
 from gradorder_lab.models.resnet import resnet18 as resnet18
 from gradorder_lab.models.resnet import resnet20 as resnet20
-from gradorder_lab.models.transformer import TransformerClassifier as TransformerClassifier
 from gradorder_lab.models.small_conv_net import small_conv_net as small_conv_net
+from gradorder_lab.models.transformer import TransformerClassifier as TransformerClassifier
 from gradorder_lab.models.unet import UNet as UNet

@@ -11,9 +11,17 @@ from gradorder_lab.neural import training
 from gradorder_lab.recipe import Recipe, Rows, Setting
 from gradorder_lab.workspace import Workspace
 
+START_PARTS = (0.4, 0.5, 0.7)
+"""Where ordering starts, as parts of the run: the paper's 80, 100 and 140 of 200 epochs."""
+
 Method = Literal["full random", "full ordered", "mini random", "mini ordered"]
 Sort = Literal["none", "within", "first", "first dealt"]
 Score = Literal["gradient norm", "last-layer bound", "logit error", "loss"]
+
+
+def start_epoch_at(part: float, epochs: int) -> int:
+    """The epoch at this part of the run."""
+    return round(part * epochs)
 
 
 @final
@@ -40,6 +48,7 @@ class NeuralRecipe(Recipe):
         momentum: of SGD.
         weight_decay: of SGD.
         augment: random crops and flips.
+        evaluate_every: epochs between the rows; the last epoch always has one.
     """
 
     revision: ClassVar[int] = 1
@@ -61,6 +70,7 @@ class NeuralRecipe(Recipe):
     momentum: float = 0.0
     weight_decay: float = 0.0
     augment: bool = False
+    evaluate_every: int = 1
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -69,8 +79,18 @@ class NeuralRecipe(Recipe):
 
     @property
     def family(self) -> str:
-        """What shares its random epochs with it, seed by seed."""
-        return json.dumps(vars(self.warm_up), sort_keys=True)
+        """Its own: what it shares, it shares through checkpoints."""
+        return json.dumps(dict(self.settings), sort_keys=True)
+
+    @property
+    def stage(self) -> int:
+        """Random runs first: the others branch off from them."""
+        return 0 if self.method == "full random" else 1
+
+    @property
+    def branch_epochs(self) -> tuple[int, ...]:
+        """Where other runs branch off from a random one."""
+        return tuple(start_epoch_at(part, self.epochs) for part in START_PARTS)
 
     @property
     def warm_up(self) -> "NeuralRecipe":
@@ -83,11 +103,10 @@ class NeuralRecipe(Recipe):
         """Train from the last checkpoint on; the random epochs come from those that the family has trained before."""
         return training.run(self, seed, workspace or Workspace())
 
-    def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path | None:
+    def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path:
         """Where its last state is kept, or, as a branch point for others, that after `epoch` epochs."""
-        if workspace.checkpoints is None:
-            return None
         settings = vars(self.warm_up if self.method == "full random" else self)
         identity = json.dumps([self.revision, seed, workspace.device, workspace.threads, settings], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()[:24]
-        return workspace.checkpoints / (f"{name}.pt" if epoch is None else f"{name}-{epoch}.pt")
+        directory = workspace.checkpoints or Path()
+        return directory / (f"{name}.pt" if epoch is None else f"{name}-{epoch}.pt")

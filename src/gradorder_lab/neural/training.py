@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import gradorder as go
 from gradorder.batches import Batch
+from gradorder.layouts import Layout
 from gradorder_lab import datasets, models
 from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
 from gradorder_lab.neural import checkpoint
@@ -69,7 +70,9 @@ class Training:
 
     def __post_init__(self) -> None:
         recipe = self.recipe
+        # Convolutions are faster with the channels last; a layout changes rounding, never what is computed.
         self.model = _model(recipe, self.train, self.seed).to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
         )
@@ -197,23 +200,18 @@ def evaluate(model: nn.Module, data: ImageDataset) -> tuple[float, float]:
 
 def run(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Rows:
     """Train to the end, from the last checkpoint of this run or of the random epochs that it shares."""
-    with _threads(workspace.threads):
-        training = _begin(recipe, seed, workspace)
-        last = recipe.checkpoint(seed, workspace)
-        for epoch in range(training.next_epoch, recipe.epochs):
-            _advance(training, epoch)
-            _save(training, last)
-        rows = training.rows()
-    if last is not None:
-        last.unlink(missing_ok=True)
-    return rows
+    training = _begin(recipe, seed, workspace)
+    for epoch in range(training.next_epoch, recipe.epochs):
+        _advance(training, epoch)
+        _save(training, workspace)
+    return training.rows()
 
 
 def _begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
     """Where the run stopped, or where it branches off, or its start."""
     train, test = _data(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
     training = Training(recipe, seed, torch.device(workspace.device), train, test)
-    own = recipe.checkpoint(seed, workspace)
+    own = None if workspace.checkpoints is None else recipe.checkpoint(seed, workspace)
     state = None if own is None else checkpoint.load(own)
     if state is None and recipe.start_epoch > 0:
         state = _warmed_up(recipe, seed, workspace)
@@ -227,29 +225,33 @@ def _begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
 def _warmed_up(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> checkpoint.State:
     """The family's random run at the start epoch, trained as far as it is not there yet."""
     warm_up = recipe.warm_up
-    branch = warm_up.checkpoint(seed, workspace, recipe.start_epoch)
-    found = None if branch is None else checkpoint.load(branch)
-    if found is not None:
-        return found
+    if workspace.checkpoints is not None:
+        found = checkpoint.load(warm_up.checkpoint(seed, workspace, recipe.start_epoch))
+        if found is not None:
+            return found
     training = _begin(warm_up, seed, workspace)
     for epoch in range(training.next_epoch, recipe.start_epoch):
         _advance(training, epoch)
-        _save(training, warm_up.checkpoint(seed, workspace))
-    state = training.state()
-    if branch is not None:
-        checkpoint.save(state, branch)
-    return state
+        _save(training, workspace)
+    return training.state()
 
 
 def _advance(training: Training, epoch: int) -> None:
     train_one_epoch(training, epoch)
     training.next_epoch = epoch + 1
-    training.note()
+    recipe = training.recipe
+    if training.next_epoch % recipe.evaluate_every == 0 or training.next_epoch == recipe.epochs:
+        training.note()
 
 
-def _save(training: Training, path: Path | None) -> None:
-    if path is not None:
-        checkpoint.save(training.state(), path)
+def _save(training: Training, workspace: Workspace) -> None:
+    """The state to go on from, and, of a random run, the states that others branch off from."""
+    recipe, seed, epoch = training.recipe, training.seed, training.next_epoch
+    if workspace.checkpoints is None:
+        return
+    if recipe.method == "full random" and epoch in recipe.branch_epochs:
+        checkpoint.save(training.state(), recipe.checkpoint(seed, workspace, epoch))
+    checkpoint.save(training.state(), recipe.checkpoint(seed, workspace))
 
 
 def _ordered_sampler(recipe: "NeuralRecipe", train: ImageDataset, seed: int) -> go.OrderedSampler | None:
@@ -261,7 +263,7 @@ def _ordered_sampler(recipe: "NeuralRecipe", train: ImageDataset, seed: int) -> 
     keep = recipe.keep if is_mini else 1.0
     if recipe.method == "mini random":
         return go.OrderedSampler(len(train), batch_size, ordering=go.Shuffled(), keep=keep, seed=seed)
-    layout = "dealt" if recipe.sort == "first dealt" else "contiguous"
+    layout: Layout = "dealt" if recipe.sort == "first dealt" else "contiguous"
     return go.OrderedSampler(
         len(train), batch_size, ordering=go.Descending(), labels=train.labels, layout=layout, keep=keep, seed=seed
     )
@@ -294,13 +296,3 @@ def _data(
     if num_train is not None:
         train = train.subset(num_train)
     return train.to(device), test.to(device)
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

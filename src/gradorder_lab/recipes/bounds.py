@@ -15,6 +15,7 @@ from gradorder_lab.recipe import Recipe, Rows, Setting
 from gradorder_lab.recipes.orders import PER_STEP
 from gradorder_lab.summary import RecipeSummary, Summary
 from gradorder_lab.tables import Table
+from gradorder_lab.workspace import Workspace
 
 NAME = "bounds"
 STRONGLY_CONVEX = (1, 2)
@@ -55,8 +56,14 @@ class BoundsRecipe(Recipe):
         """What distinguishes it within its experiment."""
         return {name: value for name, value in vars(self).items() if name != "experiment"}
 
-    def run(self, seed: int) -> Rows:
+    @property
+    def family(self) -> str:
+        """What is run on the same problem builds it once."""
+        return self.problem
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """One row: every term of the theorem that applies, as published and as corrected."""
+        del workspace
         epoch = self._recorded(problem_of(self.problem, seed), seed)
         return {name: np.array([value], dtype=np.float64) for name, value in _terms(epoch).items()}
 
