@@ -5,10 +5,13 @@ this process writes, one transaction per run. Each run depends on its recipe and
 wherever and in whatever order they are made.
 """
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -20,6 +23,7 @@ from gradorder_lab.store import Store
 from gradorder_lab.workspace import Workspace
 
 _CONNECT_SECONDS = 10
+_WATCH_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,29 @@ def run_all(
     with _backend(jobs, cluster):
         for stage in sorted({piece.stage for piece in pieces}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for runs in parallel(delayed(run_piece)(piece) for piece in pieces if piece.stage == stage):
+            for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in pieces if piece.stage == stage):
                 for finished in runs:
                     store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
                     on_finished(finished)
+
+
+def _work(piece: Piece, owner: int) -> list[Finished]:
+    """What a process is asked to do by the one with this number."""
+    if os.getppid() == owner:
+        _leave_with(owner)
+    return run_piece(piece)
+
+
+@cache
+def _leave_with(parent: int) -> None:
+    """End this process soon after its parent: one that was killed cannot tell its workers to go."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run_piece(piece: Piece) -> list[Finished]:

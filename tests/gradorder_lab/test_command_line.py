@@ -2,6 +2,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_reproduce_judges_the_claims_and_leaves_a_page(tmp_path):
     assert "2 seeds" in result.stdout or "of 2" in result.stdout
     assert (tmp_path / "index.html").stat().st_size > 1000
     with Store(tmp_path) as store:
-        assert store.num_runs() == 2 * len(EXPERIMENTS["synthetic-far"].recipes())
+        assert store.num_runs() == 2 * len(EXPERIMENTS["synthetic-far"].recipes("mini"))
 
 
 def test_bad_input_is_refused_in_one_line(tmp_path):
@@ -91,12 +92,13 @@ def test_options_reach_the_work(tmp_path, monkeypatch):
     called = []
     monkeypatch.setattr(reproduction, "reproduce", lambda *given, **named: called.append((given, named)))
     arguments = ["reproduce", "iris", "boston", "--size", "cpu", "--jobs", "3", "--cluster", "tcp://here:1"]
+    arguments += ["--data", "some", "--device", "cuda", "--threads", "4"]
     monkeypatch.setattr(sys, "argv", ["gradorder", *arguments, "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
     assert exit_info.value.code == 0
-    settings = {"size": "cpu", "seeds": None, "jobs": 3, "cluster": "tcp://here:1"}
-    assert called == [((["iris", "boston"], tmp_path), settings)]
+    settings = reproduction.Settings("cpu", None, 3, "tcp://here:1", Path("some"), "cuda", 4)
+    assert called == [((["iris", "boston"], tmp_path, settings), {})]
 
 
 def test_without_the_laboratory_the_command_says_what_to_install():

@@ -1,4 +1,5 @@
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from gradorder_lab import experiments, sweep
 from gradorder_lab.errors import LabError
 from gradorder_lab.store import Store
+from gradorder_lab.workspace import Workspace
 
 NUM_SEEDS = 3
 CHOSEN = ("synthetic-switch", "synthetic-far")
@@ -21,7 +23,7 @@ def asked():
 def run_into(directory, *, jobs=1, cluster=None):
     seen = []
     with Store(directory) as store:
-        pieces = sweep.missing(asked(), dict.fromkeys(CHOSEN, NUM_SEEDS), store)
+        pieces = sweep.missing(asked(), "mini", dict.fromkeys(CHOSEN, NUM_SEEDS), store, Workspace())
         sweep.run_all(pieces, store, jobs=jobs, cluster=cluster, on_finished=seen.append)
     return seen
 
@@ -31,7 +33,7 @@ def rows_in(directory):
         return {
             (recipe, seed): {name: values.tobytes() for name, values in rows.items()}
             for experiment in asked()
-            for recipe in experiment.recipes()
+            for recipe in experiment.recipes("mini")
             for seed, rows in store.rows(recipe).items()
         }
 
@@ -42,7 +44,7 @@ def straight(tmp_path_factory):
     directory = tmp_path_factory.mktemp("straight")
     seen = run_into(directory)
     rows = rows_in(directory)
-    assert len(seen) == len(rows) == NUM_SEEDS * sum(len(experiment.recipes()) for experiment in asked())
+    assert len(seen) == len(rows) == NUM_SEEDS * sum(len(experiment.recipes("mini")) for experiment in asked())
     return rows
 
 
@@ -104,3 +106,25 @@ def _wait_for_more(directory, count):
                 if store.num_runs() > count:
                     return
         time.sleep(0.05)
+
+
+def test_workers_leave_when_the_main_process_is_killed(tmp_path):
+    command = [sys.executable, "-c", "from gradorder_lab.cli import main; main()", "reproduce", "selection"]
+    command += ["--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        _wait_for_more(tmp_path, 0)
+        assert len(processes_of_session(process.pid)) > 1
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while processes_of_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_of_session(process.pid) == []
+
+
+def processes_of_session(session):
+    """The running processes of a session; what is dead and waits to be noticed does not count."""
+    text = subprocess.run(
+        [shutil.which("ps"), "-eo", "sid=,pid=,stat="], capture_output=True, text=True, check=True
+    ).stdout
+    lines = [line.split() for line in text.splitlines()]
+    return [pid for sid, pid, state in lines if int(sid) == session and not state.startswith("Z")]
