@@ -1,0 +1,262 @@
+"use strict";
+
+const { arrays, styles, figures } = JSON.parse(document.getElementById("data").textContent);
+const root = document.documentElement;
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+const hidden = new Set(); // labels that are hidden in every figure
+const states = new Map(); // figure element -> { name, view, axis, isDrawn }
+const PANEL_HEIGHT = 265;
+const NARROWEST_PANEL = 270;
+
+// ---- light and dark ----
+
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemIsDark.matches);
+
+function remembered(theme) {
+  try {
+    if (theme) localStorage.setItem("gradorder-theme", theme);
+    return localStorage.getItem("gradorder-theme");
+  } catch {
+    return null; // a page from disk may have no storage
+  }
+}
+
+function setTheme(theme) {
+  if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+  redrawAll();
+}
+
+// ---- a figure for plotly ----
+
+const suffix = (number) => (number === 0 ? "" : String(number + 1));
+const withAlpha = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
+const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const labelsOf = (figure) => [...new Set(figure.panels.flatMap((panel) => panel.curves.map((curve) => curve.label)))];
+
+/** Means, and where they are shown also the ends of the band, in the units of the view. */
+function values(panel, curve, view) {
+  const [mean, low, high] = [curve.mean, curve.low, curve.high].map((number) => arrays[number]);
+  if (view !== "against") return { mean, low, high };
+  const baseline = panel.curves.find((other) => /random/.test(other.label)) ?? panel.curves[0];
+  const theirs = arrays[baseline.mean];
+  return { mean: mean.map((value, row) => (value === null || !theirs[row] ? null : 100 * (value / theirs[row] - 1))) };
+}
+
+function traces(figure, state, dark) {
+  const shownLabels = new Set();
+  return figure.panels.flatMap((panel, number) =>
+    panel.curves.flatMap((curve) => {
+      const isFirst = !shownLabels.has(curve.label);
+      shownLabels.add(curve.label);
+      return curveTraces(panel, number, curve, state, dark, isFirst);
+    }),
+  );
+}
+
+function curveTraces(panel, number, curve, state, dark, isFirst) {
+  const style = styles[curve.label];
+  const colour = dark ? style.dark : style.light;
+  const x = arrays[curve.x[state.axis]];
+  const { mean, low, high } = values(panel, curve, state.view);
+  const digits = state.view === "against" ? 4 : panel.digits;
+  const common = {
+    name: escaped(curve.label), legendgroup: curve.label, visible: !hidden.has(curve.label),
+    xaxis: "x" + suffix(number), yaxis: "y" + suffix(number), type: "scatter", mode: "lines",
+  };
+  const line = {
+    ...common, x, y: mean, showlegend: isFirst, line: { color: colour, dash: style.dash, width: 2 },
+    customdata: low ? low.map((value, row) => [value, high[row]]) : undefined,
+    hovertemplate: low
+      ? `%{y:.${digits}~g} <span style="font-size:0.85em">(%{customdata[0]:.${digits}~g} to %{customdata[1]:.${digits}~g})</span>`
+      : `%{y:+.${digits}~g}%`,
+  };
+  return low ? [band(common, x, low, high, colour, state.view), line] : [line];
+}
+
+/** A closed outline: there along the upper ends, back along the lower. */
+function band(common, x, low, high, colour, view) {
+  const floor = view === "log" ? Math.min(...[...low, ...high].filter((value) => value > 0)) : -Infinity;
+  const raised = (ends) => ends.map((value) => (value === null ? null : Math.max(value, floor)));
+  return {
+    ...common, x: [...x, ...[...x].reverse()], y: [...raised(high), ...raised(low).reverse()],
+    fill: "toself", fillcolor: withAlpha(colour, 0.12), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+  };
+}
+
+function layout(figure, state, dark, width, isSaved) {
+  const columns = Math.max(1, Math.min(figure.columns, Math.floor(width / NARROWEST_PANEL)));
+  const rows = Math.ceil(figure.panels.length / columns);
+  const height = rows * PANEL_HEIGHT + 40 + (isSaved ? 80 : 0);
+  const ink = dark ? "#e8eaed" : "#1b1f24";
+  const grid = dark ? "#2b3137" : "#e6e9ec";
+  const margin = { l: 62, r: 8, t: isSaved ? 80 : 8, b: 48 };
+  const inner = { width: width - margin.l - margin.r, height: height - margin.t - margin.b };
+  const gap = { x: 58 / inner.width, y: 62 / inner.height };
+  const size = { x: (1 - (columns - 1) * gap.x) / columns, y: (1 - (rows - 1) * gap.y) / rows };
+  const made = {
+    width, height, margin, annotations: [], hovermode: "x unified", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    paper_bgcolor: dark ? "#14171a" : "#ffffff", plot_bgcolor: "rgba(0,0,0,0)", showlegend: isSaved,
+    font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif", size: 12, color: ink },
+    hoverlabel: { bgcolor: dark ? "#1c2024" : "#ffffff", bordercolor: grid, font: { color: ink, size: 12 }, namelength: -1 },
+    legend: { orientation: "h", x: 0, y: 1, yref: "container", yanchor: "top", xanchor: "left" },
+  };
+  figure.panels.forEach((panel, number) => {
+    const [row, column] = [Math.floor(number / columns), number % columns];
+    const left = column * (size.x + gap.x);
+    const top = 1 - row * (size.y + gap.y);
+    const titleRoom = 24 / inner.height;
+    const isLowest = number + columns >= figure.panels.length;
+    const line = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: false };
+    made["xaxis" + suffix(number)] = {
+      ...line, domain: [left, left + size.x], anchor: "y" + suffix(number), nticks: 6, hoverformat: ",~r",
+      title: { text: isLowest ? escaped(figure.xLabels[state.axis]) : "", standoff: 8 },
+    };
+    made["yaxis" + suffix(number)] = {
+      ...line, domain: [top - size.y, top - titleRoom], anchor: "x" + suffix(number), nticks: 6,
+      type: state.view === "log" ? "log" : "linear", exponentformat: "power", minexponent: 4,
+      title: { text: column === 0 ? escaped(yTitle(figure, state.view)) : "", standoff: 4 },
+      ...(state.view === "log" ? { dtick: undefined, minor: { showgrid: false } } : {}),
+    };
+    made.annotations.push({
+      text: `<b>${escaped(panel.title)}</b>` + (panel.curves.length ? "" : " (missing)"),
+      x: left, y: top, xref: "paper", yref: "paper", xanchor: "left", yanchor: "top", showarrow: false, font: { size: 12.5, color: ink },
+    });
+  });
+  return made;
+}
+
+const yTitle = (figure, view) => (view === "against" ? "difference from random, %" : figure.yLabel);
+
+// ---- drawing ----
+
+function draw(element) {
+  const state = states.get(element);
+  const plot = element.querySelector(".plot");
+  const dark = isDark();
+  const figure = figures[state.name];
+  Plotly.react(plot, traces(figure, state, dark), layout(figure, state, dark, plot.clientWidth, false), {
+    displaylogo: false, displayModeBar: "hover", modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "autoScale2d"],
+  });
+  drawLegend(element, figure, dark);
+  state.isDrawn = true;
+}
+
+function drawLegend(element, figure, dark) {
+  const buttons = labelsOf(figure).map((label) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.setAttribute("aria-pressed", String(!hidden.has(label)));
+    button.append(swatch(styles[label], dark), label);
+    button.addEventListener("click", () => toggle(label, element));
+    return button;
+  });
+  element.querySelector(".legend").replaceChildren(...buttons);
+}
+
+const DASHES = { solid: "", dash: "9 5", dot: "2 4", dashdot: "9 4 2 4", longdash: "14 5", longdashdot: "14 4 2 4" };
+
+function swatch(style, dark) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of Object.entries({ width: 40, height: 8, "aria-hidden": "true" })) svg.setAttribute(name, value);
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  const look = { x1: 0, x2: 40, y1: 4, y2: 4, stroke: dark ? style.dark : style.light, "stroke-width": 2.5, "stroke-dasharray": DASHES[style.dash] };
+  for (const [name, value] of Object.entries(look)) line.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+
+function toggle(label, element) {
+  hidden.has(label) ? hidden.delete(label) : hidden.add(label);
+  redrawAll();
+  const again = [...element.querySelectorAll(".legend button")].find((button) => button.textContent === label);
+  again?.focus(); // the legend was made anew
+}
+
+/** What is in sight now, the rest when it comes into sight. */
+function redrawAll() {
+  for (const [element, state] of states) {
+    state.isDrawn = false;
+    nearby.unobserve(element);
+    nearby.observe(element);
+  }
+}
+
+const nearby = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) if (isIntersecting && !states.get(target).isDrawn) draw(target);
+  },
+  { rootMargin: "300px 0px" },
+);
+
+// ---- saving ----
+
+function save(element, kind) {
+  const { name } = states.get(element);
+  if (kind === "csv") return saveText(`${name}.csv`, csv(figures[name]));
+  const [figure, state, width] = [figures[name], states.get(element), 1100];
+  const made = layout(figure, state, false, width, true); // on paper it is always light
+  const title = { text: `<b>${escaped(figure.title)}</b>`, x: 0, xref: "paper", y: 1, yref: "container", yanchor: "top", pad: { t: 12 }, font: { size: 16 } };
+  const legend = { ...made.legend, y: 1 - 34 / made.height };
+  const data = traces(figure, state, false);
+  return Plotly.downloadImage({ data, layout: { ...made, title, legend } }, { format: kind, filename: name, width, height: made.height, scale: kind === "png" ? 2 : 1 });
+}
+
+function csv(figure) {
+  const axes = Object.keys(figure.xLabels);
+  const quoted = (text) => `"${String(text).replace(/"/g, '""')}"`;
+  const lines = [["panel", "label", "seeds", ...axes, "mean", "low", "high"].map(quoted)];
+  for (const panel of figure.panels)
+    for (const curve of panel.curves)
+      arrays[curve.mean].forEach((_, row) => {
+        const columns = [...axes.map((axis) => curve.x[axis]), curve.mean, curve.low, curve.high];
+        lines.push([quoted(panel.title), quoted(curve.label), curve.seeds, ...columns.map((column) => arrays[column][row] ?? "")]);
+      });
+  return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
+}
+
+function saveText(name, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// ---- start ----
+
+function prepare(element) {
+  const name = element.dataset.figure;
+  const figure = figures[name];
+  const [view, axis] = [element.querySelector(".view"), element.querySelector(".axis")];
+  const state = { name, view: figure.view, axis: Object.keys(figure.xLabels)[0], isDrawn: false };
+  states.set(element, state);
+  view.value = state.view;
+  view.addEventListener("change", () => { state.view = view.value; draw(element); });
+  axis.addEventListener("change", () => { state.axis = axis.value; draw(element); });
+  for (const button of element.querySelectorAll("[data-save]")) button.addEventListener("click", () => save(element, button.dataset.save));
+  reserve(element);
+}
+
+/** Room for a figure before it is drawn, so that links to what follows land where they should. */
+function reserve(element) {
+  const plot = element.querySelector(".plot");
+  plot.style.minHeight = layout(figures[states.get(element).name], states.get(element), false, plot.clientWidth, false).height + "px";
+}
+
+function onWidthChange() {
+  if (onWidthChange.width === root.clientWidth) return; // phones change the height while scrolling
+  onWidthChange.width = root.clientWidth;
+  for (const element of states.keys()) reserve(element);
+  redrawAll();
+}
+
+setTheme(remembered());
+document.querySelectorAll("figure[data-figure]:has(.plot)").forEach(prepare);
+onWidthChange.width = root.clientWidth;
+redrawAll();
+if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+document.getElementById("theme").addEventListener("click", () => setTheme(remembered(isDark() ? "light" : "dark") ?? (isDark() ? "light" : "dark")));
+systemIsDark.addEventListener("change", redrawAll);
+let waiting;
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(onWidthChange, 150); });
+addEventListener("beforeprint", () => { for (const [element, state] of states) if (!state.isDrawn) draw(element); });
