@@ -33,7 +33,7 @@ def figure_data(figures: Sequence[Figure]) -> Json:
     """What the page's script draws from; only plain values, without NaN and infinities."""
     arrays = _Arrays()
     drawn = {figure.name: _figure(figure, arrays) for figure in figures}
-    labels = [curve.label for figure in figures for panel in figure.panels for curve in panel.curves]
+    labels = [[curve.label for panel in figure.panels for curve in panel.curves] for figure in figures]
     styles = {label: asdict(style) for label, style in line_styles(labels).items()}
     return {"arrays": list(arrays.numbers), "styles": styles, "figures": drawn}
 

@@ -16,7 +16,7 @@ def percent(share: float) -> str:
     """A share as percent with three digits.
 
     >>> percent(-0.48123), percent(12.345), percent(0.0), percent(-1.034e-9)
-    ('−48.1%', '+1,234%', '0%', '−1.03 × 10⁻⁷%')
+    ('−48.1%', '+1,234%', '0%', '−1.03 ×\xa010⁻⁷%')
     """
     value = 100 * share
     if math.isnan(value):
@@ -31,7 +31,7 @@ def percent(share: float) -> str:
 def _with_digits(value: float) -> str:
     if abs(value) < _FEWEST_PERCENT:
         mantissa, exponent = f"{value:+.2e}".split("e")
-        return f"{mantissa} × 10{str(int(exponent)).translate(_RAISED)}"
+        return f"{mantissa} ×\N{NO-BREAK SPACE}10{str(int(exponent)).translate(_RAISED)}"
     return f"{value:+,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:+.3g}"
 
 

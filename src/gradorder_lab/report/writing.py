@@ -50,7 +50,7 @@ def render(page: Page) -> str:
         negligible=readable.NEGLIGIBLE,
         style=_own("page.css"),
         script=_own("page.js"),
-        plotly=_trusted(get_plotlyjs()),
+        plotly=_trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--")),
     )
 
 

@@ -33,27 +33,33 @@ const withAlpha = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).pad
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const labelsOf = (figure) => [...new Set(figure.panels.flatMap((panel) => panel.curves.map((curve) => curve.label)))];
 
+const baseline = (panel) => panel.curves.find((curve) => /random/.test(curve.label)) ?? panel.curves[0];
+
 /** Means, and where they are shown also the ends of the band, in the units of the view. */
 function values(panel, curve, view) {
   const [mean, low, high] = [curve.mean, curve.low, curve.high].map((number) => arrays[number]);
   if (view !== "against") return { mean, low, high };
-  const baseline = panel.curves.find((other) => /random/.test(other.label)) ?? panel.curves[0];
-  const theirs = arrays[baseline.mean];
+  const theirs = arrays[baseline(panel).mean];
   return { mean: mean.map((value, row) => (value === null || !theirs[row] ? null : 100 * (value / theirs[row] - 1))) };
 }
 
 function traces(figure, state, dark) {
-  const shownLabels = new Set();
-  return figure.panels.flatMap((panel, number) =>
-    panel.curves.flatMap((curve) => {
-      const isFirst = !shownLabels.has(curve.label);
-      shownLabels.add(curve.label);
-      return curveTraces(panel, number, curve, state, dark, isFirst);
-    }),
-  );
+  const bands = [];
+  const lines = [];
+  const named = new Set();
+  figure.panels.forEach((panel, number) => {
+    for (const curve of panel.curves) {
+      const { band, line } = curveTraces(panel, number, curve, state, dark);
+      line.showlegend = !named.has(curve.label);
+      named.add(curve.label);
+      lines.push(line);
+      if (band) bands.push(band);
+    }
+  });
+  return [...bands, ...lines]; // no band lies over a line
 }
 
-function curveTraces(panel, number, curve, state, dark, isFirst) {
+function curveTraces(panel, number, curve, state, dark) {
   const style = styles[curve.label];
   const colour = dark ? style.dark : style.light;
   const x = arrays[curve.x[state.axis]];
@@ -64,22 +70,22 @@ function curveTraces(panel, number, curve, state, dark, isFirst) {
     xaxis: "x" + suffix(number), yaxis: "y" + suffix(number), type: "scatter", mode: "lines",
   };
   const line = {
-    ...common, x, y: mean, showlegend: isFirst, line: { color: colour, dash: style.dash, width: 2 },
+    ...common, x, y: mean, line: { color: colour, dash: style.dash, width: 2 },
     customdata: low ? low.map((value, row) => [value, high[row]]) : undefined,
     hovertemplate: low
       ? `%{y:.${digits}~g} <span style="font-size:0.85em">(%{customdata[0]:.${digits}~g} to %{customdata[1]:.${digits}~g})</span>`
       : `%{y:+.${digits}~g}%`,
   };
-  return low ? [band(common, x, low, high, colour, state.view), line] : [line];
+  return { line, band: low && outline(common, x, low, high, colour, state.view) };
 }
 
 /** A closed outline: there along the upper ends, back along the lower. */
-function band(common, x, low, high, colour, view) {
+function outline(common, x, low, high, colour, view) {
   const floor = view === "log" ? Math.min(...[...low, ...high].filter((value) => value > 0)) : -Infinity;
   const raised = (ends) => ends.map((value) => (value === null ? null : Math.max(value, floor)));
   return {
     ...common, x: [...x, ...[...x].reverse()], y: [...raised(high), ...raised(low).reverse()],
-    fill: "toself", fillcolor: withAlpha(colour, 0.12), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+    fill: "toself", fillcolor: withAlpha(colour, 0.09), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
   };
 }
 
@@ -89,9 +95,9 @@ function layout(figure, state, dark, width, isSaved) {
   const height = rows * PANEL_HEIGHT + 40 + (isSaved ? 80 : 0);
   const ink = dark ? "#e8eaed" : "#1b1f24";
   const grid = dark ? "#2b3137" : "#e6e9ec";
-  const margin = { l: 62, r: 8, t: isSaved ? 80 : 8, b: 48 };
+  const margin = { l: 76, r: 8, t: isSaved ? 80 : 8, b: 48 };
   const inner = { width: width - margin.l - margin.r, height: height - margin.t - margin.b };
-  const gap = { x: 58 / inner.width, y: 62 / inner.height };
+  const gap = { x: 70 / inner.width, y: 62 / inner.height };
   const size = { x: (1 - (columns - 1) * gap.x) / columns, y: (1 - (rows - 1) * gap.y) / rows };
   const made = {
     width, height, margin, annotations: [], hovermode: "x unified", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
@@ -112,10 +118,9 @@ function layout(figure, state, dark, width, isSaved) {
       title: { text: isLowest ? escaped(figure.xLabels[state.axis]) : "", standoff: 8 },
     };
     made["yaxis" + suffix(number)] = {
-      ...line, domain: [top - size.y, top - titleRoom], anchor: "x" + suffix(number), nticks: 6,
-      type: state.view === "log" ? "log" : "linear", exponentformat: "power", minexponent: 4,
-      title: { text: column === 0 ? escaped(yTitle(figure, state.view)) : "", standoff: 4 },
-      ...(state.view === "log" ? { dtick: undefined, minor: { showgrid: false } } : {}),
+      ...line, domain: [top - size.y, top - titleRoom], anchor: "x" + suffix(number), tickfont: { size: 11 },
+      ...(state.view === "log" ? { type: "log", exponentformat: "power", dtick: logStep(panel) } : { type: "linear", exponentformat: "e", nticks: 6 }),
+      title: { text: column === 0 ? yTitle(figure, state.view) : "", standoff: 4 },
     };
     made.annotations.push({
       text: `<b>${escaped(panel.title)}</b>` + (panel.curves.length ? "" : " (missing)"),
@@ -125,17 +130,35 @@ function layout(figure, state, dark, width, isSaved) {
   return made;
 }
 
-const yTitle = (figure, view) => (view === "against" ? "difference from random, %" : figure.yLabel);
+function yTitle(figure, view) {
+  const panel = figure.panels.find(({ curves }) => curves.length);
+  return view === "against" ? `difference from<br>${escaped(baseline(panel).label)}, %` : escaped(figure.yLabel);
+}
+
+/** Between one and two decades plotly would write every digit: 1, 2 and 5 are enough. */
+function logStep(panel) {
+  const all = panel.curves.flatMap((curve) => [...arrays[curve.low], ...arrays[curve.high]]).filter((value) => value > 0);
+  const ratio = Math.max(...all) / Math.min(...all);
+  return ratio > 6 && ratio < 100 ? "D2" : undefined;
+}
 
 // ---- drawing ----
 
+/** Plotly is large: it is read when the first figure needs it, so that the page answers before. */
+function loadPlotly() {
+  const script = document.createElement("script");
+  script.textContent = document.getElementById("plotly").textContent;
+  document.head.append(script);
+}
+
 function draw(element) {
+  if (!window.Plotly) loadPlotly();
   const state = states.get(element);
   const plot = element.querySelector(".plot");
   const dark = isDark();
   const figure = figures[state.name];
   Plotly.react(plot, traces(figure, state, dark), layout(figure, state, dark, plot.clientWidth, false), {
-    displaylogo: false, displayModeBar: "hover", modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "autoScale2d"],
+    displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d"]], // none that sends anything
   });
   drawLegend(element, figure, dark);
   state.isDrawn = true;
