@@ -59,7 +59,8 @@ def first_view(figure: Figure) -> str:
 
 def _closeness(panel: Panel) -> float:
     means = np.concatenate([curve.band.mean for curve in panel.curves])
-    return float(np.ptp(means) / np.abs(means).max()) if means.any() else 0.0
+    finite = means[np.isfinite(means)]
+    return float(np.ptp(finite) / np.abs(finite).max()) if finite.any() else math.inf
 
 
 def _panel(panel: Panel, arrays: _Arrays) -> Json:

@@ -13,7 +13,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def percent(share: float) -> str:
-    """A share as percent with three digits.
+    r"""A share as percent with three digits.
 
     >>> percent(-0.48123), percent(12.345), percent(0.0), percent(-1.034e-9)
     ('−48.1%', '+1,234%', '0%', '−1.03 ×\xa010⁻⁷%')

@@ -111,7 +111,7 @@ function layout(figure, state, dark, width, isSaved) {
     const left = column * (size.x + gap.x);
     const top = 1 - row * (size.y + gap.y);
     const titleRoom = 24 / inner.height;
-    const isLowest = number + columns >= figure.panels.length;
+    const isLowest = columns === 1 || number + columns >= figure.panels.length;
     const line = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: false };
     made["xaxis" + suffix(number)] = {
       ...line, domain: [left, left + size.x], anchor: "y" + suffix(number), nticks: 6, hoverformat: ",~r",
@@ -119,7 +119,7 @@ function layout(figure, state, dark, width, isSaved) {
     };
     made["yaxis" + suffix(number)] = {
       ...line, domain: [top - size.y, top - titleRoom], anchor: "x" + suffix(number), tickfont: { size: 11 },
-      ...(state.view === "log" ? { type: "log", exponentformat: "power", dtick: logStep(panel) } : { type: "linear", exponentformat: "e", nticks: 6 }),
+      ...(state.view === "log" ? { type: "log", exponentformat: "power", dtick: logStep(panel) } : { type: "linear", exponentformat: "e", minexponent: 5, nticks: 6 }),
       title: { text: column === 0 ? yTitle(figure, state.view) : "", standoff: 4 },
     };
     made.annotations.push({
@@ -144,15 +144,16 @@ function logStep(panel) {
 
 // ---- drawing ----
 
-/** Plotly is large: it is read when the first figure needs it, so that the page answers before. */
+/** Plotly is large: it is read when the page stands and nothing else is to do, or when a figure needs it. */
 function loadPlotly() {
+  if (window.Plotly) return;
   const script = document.createElement("script");
   script.textContent = document.getElementById("plotly").textContent;
   document.head.append(script);
 }
 
 function draw(element) {
-  if (!window.Plotly) loadPlotly();
+  loadPlotly();
   const state = states.get(element);
   const plot = element.querySelector(".plot");
   const dark = isDark();
@@ -160,39 +161,38 @@ function draw(element) {
   Plotly.react(plot, traces(figure, state, dark), layout(figure, state, dark, plot.clientWidth, false), {
     displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d"]], // none that sends anything
   });
-  drawLegend(element, figure, dark);
   state.isDrawn = true;
 }
 
-function drawLegend(element, figure, dark) {
-  const buttons = labelsOf(figure).map((label) => {
+function fillLegend(element) {
+  const buttons = labelsOf(figures[element.dataset.figure]).map((label) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.setAttribute("aria-pressed", String(!hidden.has(label)));
-    button.append(swatch(styles[label], dark), label);
-    button.addEventListener("click", () => toggle(label, element));
+    button.dataset.label = label;
+    button.setAttribute("aria-pressed", "true");
+    button.append(swatch(styles[label]), label);
+    button.addEventListener("click", () => toggle(label));
     return button;
   });
-  element.querySelector(".legend").replaceChildren(...buttons);
+  element.querySelector(".legend").append(...buttons);
 }
 
 const DASHES = { solid: "", dash: "9 5", dot: "2 4", dashdot: "9 4 2 4", longdash: "14 5", longdashdot: "14 4 2 4" };
 
-function swatch(style, dark) {
+function swatch(style) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   for (const [name, value] of Object.entries({ width: 40, height: 8, "aria-hidden": "true" })) svg.setAttribute(name, value);
   const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const look = { x1: 0, x2: 40, y1: 4, y2: 4, stroke: dark ? style.dark : style.light, "stroke-width": 2.5, "stroke-dasharray": DASHES[style.dash] };
-  for (const [name, value] of Object.entries(look)) line.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x1: 0, x2: 40, y1: 4, y2: 4, "stroke-width": 2.5, "stroke-dasharray": DASHES[style.dash] })) line.setAttribute(name, value);
+  line.style.stroke = `light-dark(${style.light}, ${style.dark})`;
   svg.append(line);
   return svg;
 }
 
-function toggle(label, element) {
+function toggle(label) {
   hidden.has(label) ? hidden.delete(label) : hidden.add(label);
+  for (const button of document.querySelectorAll(".legend button")) button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.label)));
   redrawAll();
-  const again = [...element.querySelectorAll(".legend button")].find((button) => button.textContent === label);
-  again?.focus(); // the legend was made anew
 }
 
 /** What is in sight now, the rest when it comes into sight. */
@@ -257,6 +257,7 @@ function prepare(element) {
   view.addEventListener("change", () => { state.view = view.value; draw(element); });
   axis.addEventListener("change", () => { state.axis = axis.value; draw(element); });
   for (const button of element.querySelectorAll("[data-save]")) button.addEventListener("click", () => save(element, button.dataset.save));
+  fillLegend(element);
   reserve(element);
 }
 
@@ -280,6 +281,7 @@ redrawAll();
 if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 document.getElementById("theme").addEventListener("click", () => setTheme(remembered(isDark() ? "light" : "dark") ?? (isDark() ? "light" : "dark")));
 systemIsDark.addEventListener("change", redrawAll);
+addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(loadPlotly));
 let waiting;
 addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(onWidthChange, 150); });
 addEventListener("beforeprint", () => { for (const [element, state] of states) if (!state.isDrawn) draw(element); });
