@@ -1,7 +1,7 @@
 """What stands on the page, as data: the template only lays it out."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradorder_lab import experiments
@@ -133,7 +133,8 @@ def page_of(summary: Summary) -> Page:
     """All claims and all experiments, run or not."""
     sections = tuple(_section(experiment, summary) for experiment in experiments.EXPERIMENTS.values())
     titles = {block.figure.name: block.figure.title for section in sections for block in section.blocks}
-    claims = tuple(_claim_row(claim, titles) for claim in all_claims(experiments.claims(summary)))
+    incomplete = {section.experiment.name for section in sections if section.num_run < section.num_recipes}
+    claims = tuple(_claim_row(claim, titles, incomplete) for claim in all_claims(experiments.claims(summary)))
     counts = Counter(claim.verdict for claim in claims)
     return Page(
         claims=claims,
@@ -156,7 +157,7 @@ def command_for(names: Sequence[str]) -> str:
     return f"gradorder reproduce {' '.join(names)} --size cpu"
 
 
-def _claim_row(claim: Claim, titles: Mapping[str, str]) -> ClaimRow:
+def _claim_row(claim: Claim, titles: Mapping[str, str], incomplete: Collection[str]) -> ClaimRow:
     is_missing = any(comparison.effect is None for comparison in claim.comparisons)
     return ClaimRow(
         name=claim.name,
@@ -166,12 +167,14 @@ def _claim_row(claim: Claim, titles: Mapping[str, str]) -> ClaimRow:
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(comparison) for comparison in claim.comparisons),
         figures={name: titles[name] for name in claim.figures},
-        command=command_for(_names_for(claim)) if is_missing else "",
+        command=command_for(_names_for(claim, incomplete)) if is_missing else "",
     )
 
 
-def _names_for(claim: Claim) -> list[str]:
-    return [name for name, experiment in experiments.EXPERIMENTS.items() if claim.name in experiment.claim_names]
+def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
+    """The experiments to run for it: the incomplete ones or, where only common seeds are missing, all."""
+    names = [name for name, experiment in experiments.EXPERIMENTS.items() if claim.name in experiment.claim_names]
+    return [name for name in names if name in incomplete] or names
 
 
 def _data_verdict(claim: Claim, data: str) -> DataVerdict:

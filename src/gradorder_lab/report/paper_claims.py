@@ -1,8 +1,8 @@
 """What the paper claims beyond what the listed experiments test, in our words: the page leaves no claim out."""
 
 PAPER_CLAIMS = {
-    "C7": "MNIST: keeping the hardest half of each mini-batch, in order, is best in training and test accuracy.",
-    "C8": "Fashion-MNIST: the same, the hardest half of each mini-batch in order is best in training and test accuracy.",
+    "C7": "MNIST: the hardest half of each mini-batch, in order, is best in training and test accuracy.",
+    "C8": "Fashion-MNIST: the hardest half of each mini-batch, in order, is best in training and test accuracy.",
     "C9": "CIFAR-10, ordered from 0.7 of the run: ordered mini-batches reach the lowest training loss, "
     "with test accuracy within half a point.",
     "C10": "CIFAR-100, ordered from 0.7 of the run: ordered mini-batches reach the lowest training loss, "

@@ -7,23 +7,37 @@ const hidden = new Set(); // labels that are hidden in every figure
 const states = new Map(); // figure element -> { name, view, axis, isDrawn }
 const PANEL_HEIGHT = 265;
 const NARROWEST_PANEL = 270;
+const SAVED_WIDTH = 1100;
 
 // ---- light and dark ----
 
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemIsDark.matches);
 
-function remembered(theme) {
+function rememberedTheme() {
   try {
-    if (theme) localStorage.setItem("gradorder-theme", theme);
     return localStorage.getItem("gradorder-theme");
   } catch {
     return null; // a page from disk may have no storage
   }
 }
 
+function rememberTheme(theme) {
+  try {
+    localStorage.setItem("gradorder-theme", theme);
+  } catch {
+    // then the next visit begins as the system says
+  }
+}
+
 function setTheme(theme) {
   if (theme === "light" || theme === "dark") root.dataset.theme = theme;
   redrawAll();
+}
+
+function switchTheme() {
+  const theme = isDark() ? "light" : "dark";
+  rememberTheme(theme);
+  setTheme(theme);
 }
 
 // ---- a figure for plotly ----
@@ -93,41 +107,55 @@ function layout(figure, state, dark, width, isSaved) {
   const columns = Math.max(1, Math.min(figure.columns, Math.floor(width / NARROWEST_PANEL)));
   const rows = Math.ceil(figure.panels.length / columns);
   const height = rows * PANEL_HEIGHT + 40 + (isSaved ? 80 : 0);
-  const ink = dark ? "#e8eaed" : "#1b1f24";
-  const grid = dark ? "#2b3137" : "#e6e9ec";
   const margin = { l: 76, r: 8, t: isSaved ? 80 : 8, b: 48 };
-  const inner = { width: width - margin.l - margin.r, height: height - margin.t - margin.b };
-  const gap = { x: 70 / inner.width, y: 62 / inner.height };
-  const size = { x: (1 - (columns - 1) * gap.x) / columns, y: (1 - (rows - 1) * gap.y) / rows };
+  const colours = dark
+    ? { ink: "#e8eaed", grid: "#2b3137", paper: "#14171a", box: "#1c2024" }
+    : { ink: "#1b1f24", grid: "#e6e9ec", paper: "#ffffff", box: "#ffffff" };
   const made = {
-    width, height, margin, annotations: [], hovermode: "x unified", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-    paper_bgcolor: dark ? "#14171a" : "#ffffff", plot_bgcolor: "rgba(0,0,0,0)", showlegend: isSaved,
-    font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif", size: 12, color: ink },
-    hoverlabel: { bgcolor: dark ? "#1c2024" : "#ffffff", bordercolor: grid, font: { color: ink, size: 12 }, namelength: -1 },
-    legend: { orientation: "h", x: 0, y: 1, yref: "container", yanchor: "top", xanchor: "left" },
+    width, height, margin, annotations: [], hovermode: "x unified", showlegend: isSaved,
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
+    paper_bgcolor: colours.paper, plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif", size: 12, color: colours.ink },
+    hoverlabel: { bgcolor: colours.box, bordercolor: colours.grid, font: { color: colours.ink, size: 12 }, namelength: -1 },
   };
+  const places = panelPlaces(figure.panels.length, columns, rows, width - margin.l - margin.r, height - margin.t - margin.b);
   figure.panels.forEach((panel, number) => {
-    const [row, column] = [Math.floor(number / columns), number % columns];
-    const left = column * (size.x + gap.x);
-    const top = 1 - row * (size.y + gap.y);
-    const titleRoom = 24 / inner.height;
-    const isLowest = columns === 1 || number + columns >= figure.panels.length;
-    const line = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: false };
-    made["xaxis" + suffix(number)] = {
-      ...line, domain: [left, left + size.x], anchor: "y" + suffix(number), nticks: 6, hoverformat: ",~r",
-      title: { text: isLowest ? escaped(figure.xLabels[state.axis]) : "", standoff: 8 },
-    };
-    made["yaxis" + suffix(number)] = {
-      ...line, domain: [top - size.y, top - titleRoom], anchor: "x" + suffix(number), tickfont: { size: 11 },
-      ...(state.view === "log" ? { type: "log", exponentformat: "power", dtick: logStep(panel) } : { type: "linear", exponentformat: "e", minexponent: 5, nticks: 6 }),
-      title: { text: column === 0 ? yTitle(figure, state.view) : "", standoff: 4 },
-    };
+    const place = places[number];
+    const axis = { gridcolor: colours.grid, zerolinecolor: colours.grid, linecolor: colours.grid };
+    made["xaxis" + suffix(number)] = { ...axis, ...xAxis(figure, state, number, place) };
+    made["yaxis" + suffix(number)] = { ...axis, ...yAxis(figure, panel, state, number, place) };
     made.annotations.push({
       text: `<b>${escaped(panel.title)}</b>` + (panel.curves.length ? "" : " (missing)"),
-      x: left, y: top, xref: "paper", yref: "paper", xanchor: "left", yanchor: "top", showarrow: false, font: { size: 12.5, color: ink },
+      x: place.x[0], y: place.top, xref: "paper", yref: "paper", xanchor: "left", yanchor: "top",
+      showarrow: false, font: { size: 12.5, color: colours.ink },
     });
   });
   return made;
+}
+
+/** Where each panel lies, as shares of the inner width and height; the gaps are for tick labels and titles. */
+function panelPlaces(number, columns, rows, width, height) {
+  const gap = { x: 70 / width, y: 62 / height };
+  const size = { x: (1 - (columns - 1) * gap.x) / columns, y: (1 - (rows - 1) * gap.y) / rows };
+  return Array.from({ length: number }, (_, place) => {
+    const left = (place % columns) * (size.x + gap.x);
+    const top = 1 - Math.floor(place / columns) * (size.y + gap.y);
+    const isLowest = columns === 1 || place + columns >= number;
+    return { x: [left, left + size.x], y: [top - size.y, top - 24 / height], top, isLowest, isFirst: place % columns === 0 };
+  });
+}
+
+function xAxis(figure, state, number, place) {
+  const title = { text: place.isLowest ? escaped(figure.xLabels[state.axis]) : "", standoff: 8 };
+  return { domain: place.x, anchor: "y" + suffix(number), nticks: 6, hoverformat: ",~r", title };
+}
+
+function yAxis(figure, panel, state, number, place) {
+  const title = { text: place.isFirst ? yTitle(figure, state.view) : "", standoff: 4 };
+  const ticks = state.view === "log"
+    ? { type: "log", exponentformat: "power", dtick: logStep(panel) }
+    : { type: "linear", exponentformat: "e", minexponent: 5, nticks: 6 };
+  return { domain: place.y, anchor: "x" + suffix(number), tickfont: { size: 11 }, title, ...ticks };
 }
 
 function yTitle(figure, view) {
@@ -214,14 +242,15 @@ const nearby = new IntersectionObserver(
 // ---- saving ----
 
 function save(element, kind) {
-  const { name } = states.get(element);
-  if (kind === "csv") return saveText(`${name}.csv`, csv(figures[name]));
-  const [figure, state, width] = [figures[name], states.get(element), 1100];
-  const made = layout(figure, state, false, width, true); // on paper it is always light
-  const title = { text: `<b>${escaped(figure.title)}</b>`, x: 0, xref: "paper", y: 1, yref: "container", yanchor: "top", pad: { t: 12 }, font: { size: 16 } };
-  const legend = { ...made.legend, y: 1 - 34 / made.height };
-  const data = traces(figure, state, false);
-  return Plotly.downloadImage({ data, layout: { ...made, title, legend } }, { format: kind, filename: name, width, height: made.height, scale: kind === "png" ? 2 : 1 });
+  const state = states.get(element);
+  const figure = figures[state.name];
+  if (kind === "csv") return saveText(`${state.name}.csv`, csv(figure));
+  loadPlotly();
+  const made = layout(figure, state, false, SAVED_WIDTH, true); // on paper it is always light
+  made.title = { text: `<b>${escaped(figure.title)}</b>`, x: 0, xref: "paper", y: 1, yref: "container", yanchor: "top", pad: { t: 12 }, font: { size: 16 } };
+  made.legend = { orientation: "h", x: 0, xanchor: "left", y: 1 - 34 / made.height, yref: "container", yanchor: "top" };
+  const size = { width: SAVED_WIDTH, height: made.height, scale: kind === "png" ? 2 : 1 };
+  return Plotly.downloadImage({ data: traces(figure, state, false), layout: made }, { format: kind, filename: state.name, ...size });
 }
 
 function csv(figure) {
@@ -274,12 +303,11 @@ function onWidthChange() {
   redrawAll();
 }
 
-setTheme(remembered());
 document.querySelectorAll("figure[data-figure]:has(.plot)").forEach(prepare);
 onWidthChange.width = root.clientWidth;
-redrawAll();
-if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
-document.getElementById("theme").addEventListener("click", () => setTheme(remembered(isDark() ? "light" : "dark") ?? (isDark() ? "light" : "dark")));
+setTheme(rememberedTheme());
+if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+document.getElementById("theme").addEventListener("click", switchTheme);
 systemIsDark.addEventListener("change", redrawAll);
 addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(loadPlotly));
 let waiting;
