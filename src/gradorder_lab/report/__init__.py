@@ -1,9 +1,3 @@
-"""rows -> page."""
+"""The page: one file with every verdict and every figure, that opens from disk and asks nothing of the network."""
 
-from pathlib import Path
-
-from gradorder_lab.summary import Summary
-
-
-def write(summary: Summary, out: Path) -> Path:
-    return out / "index.html"
+from gradorder_lab.report.writing import write as write

@@ -1,0 +1,57 @@
+"""Numbers in words: shares as percent, readable at any size."""
+
+import math
+
+from gradorder_lab.statistics import Effect
+
+NEGLIGIBLE = 1e-6
+"""A share below which an effect is too small to matter, however sure its sign is."""
+
+_FEWEST_PERCENT = 1e-3
+_MOST_PERCENT = 1000
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def percent(share: float) -> str:
+    r"""A share as percent with three digits.
+
+    >>> percent(-0.48123), percent(12.345), percent(0.0), percent(-1.034e-9)
+    ('−48.1%', '+1,234%', '0%', '−1.03 ×\xa010⁻⁷%')
+    """
+    value = 100 * share
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "+∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0%"
+    return _with_digits(value).replace("-", "−") + "%"
+
+
+def _with_digits(value: float) -> str:
+    if abs(value) < _FEWEST_PERCENT:
+        mantissa, exponent = f"{value:+.2e}".split("e")
+        return f"{mantissa} ×\N{NO-BREAK SPACE}10{str(int(exponent)).translate(_RAISED)}"
+    return f"{value:+,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:+.3g}"
+
+
+def interval(effect: Effect) -> str:
+    """The ends of its 95% interval.
+
+    >>> interval(Effect(mean=0.1, low=-0.2, high=0.4, won=0.5, num_seeds=10))
+    '−20% to +40%'
+    """
+    return f"{percent(effect.low)} to {percent(effect.high)}"
+
+
+def remark(effect: Effect) -> str:
+    """What to say of an effect that is next to nothing; empty for all others.
+
+    >>> remark(Effect(mean=-1e-9, low=-2e-9, high=-5e-10, won=1.0, num_seeds=10))
+    'negligible, though significant'
+    """
+    if abs(effect.mean) >= NEGLIGIBLE:
+        return ""
+    if effect.low == effect.high == 0:
+        return "identical"
+    return "negligible, though significant" if effect.is_lower or effect.is_higher else "negligible"
