@@ -33,6 +33,6 @@ def load(path: Path) -> State | None:
         return None
     try:
         state: State = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - whatever a damaged file makes torch raise
+    except Exception as error:
         raise LabError(f"the checkpoint {path} is damaged: remove it to start that run again") from error
     return state
