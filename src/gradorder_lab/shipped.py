@@ -4,13 +4,14 @@ Made again by `make results`.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import gradorder_lab
 from gradorder_lab import experiments
 from gradorder_lab.errors import LabError
 from gradorder_lab.store import FILE_NAME, Store
-from gradorder_lab.summary import Summary
+from gradorder_lab.summary import RecipeSummary, Summary
 
 RESULTS = "lab.npz"
 
@@ -32,11 +33,22 @@ def summary_of(out: Path) -> Summary:
         return Summary.of(store, experiments.all_recipes())
 
 
-def main(out: str, path: str) -> None:
-    """Write the summary of the runs in `out`, for `make results`."""
-    if not (Path(out) / FILE_NAME).exists():
-        raise LabError(f"{out} has no runs")
-    summary_of(Path(out)).save(Path(path))
+def main(path: str, *outs: str) -> None:
+    """Write the summary of the runs in these directories, for `make results`."""
+    for out in outs:
+        if not (Path(out) / FILE_NAME).exists():
+            raise LabError(f"{out} has no runs")
+    merged([summary_of(Path(out)) for out in outs]).save(Path(path))
+
+
+def merged(summaries: Sequence[Summary]) -> Summary:
+    """All of them as one; of a recipe that several have, the first with the most seeds."""
+    recipes: dict[str, RecipeSummary] = {}
+    for summary in summaries:
+        for name, runs in summary.recipes.items():
+            if name not in recipes or len(runs.seeds) > len(recipes[name].seeds):
+                recipes[name] = runs
+    return Summary(recipes, tuple(facts for summary in summaries for facts in summary.environments))
 
 
 if __name__ == "__main__":
