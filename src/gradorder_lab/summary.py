@@ -4,10 +4,11 @@ Claims and figures are functions of a summary. It is made from a store, or read 
 """
 
 import json
+import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +43,11 @@ class RecipeSummary:
 
     Args:
         seeds: in increasing order.
-        first: each column where the first epoch has ended, one number per seed.
         last: each column at the end, one number per seed.
         bands: each column over the run.
     """
 
     seeds: NDArray[np.int64]
-    first: Mapping[str, Array]
     last: Mapping[str, Array]
     bands: Mapping[str, Band]
 
@@ -57,10 +56,8 @@ class RecipeSummary:
         """From the rows of every seed."""
         names = list(next(iter(rows.values())))
         tables = {name: np.array([run[name] for run in rows.values()]) for name in names}
-        first_end = int(np.argmax(tables["epoch"][0] >= 1)) if "epoch" in tables else 0
         return cls(
             seeds=np.array(list(rows), dtype=np.int64),
-            first={name: table[:, first_end].copy() for name, table in tables.items()},
             last={name: table[:, -1].copy() for name, table in tables.items()},
             bands={name: Band.of(table) for name, table in tables.items()},
         )
@@ -87,19 +84,20 @@ class Summary:
         return self.recipes.get(identity(recipe))
 
     def save(self, path: Path) -> None:
-        """Write a compressed file of plain arrays."""
-        arrays: dict[str, NDArray[np.generic]] = {}
-        for number, summary in enumerate(self.recipes.values()):
-            for part, columns in (("first", summary.first), ("last", summary.last)):
-                arrays |= {f"{number}/{part}/{name}": values for name, values in columns.items()}
-            for name, band in summary.bands.items():
-                # single precision is more than a picture shows, and halves the file
-                table = np.array([band.mean, band.low, band.high], dtype=np.float32)
-                arrays[f"{number}/bands/{name}"] = table
-            arrays[f"{number}/seeds"] = summary.seeds
-        arrays["names"] = np.array(list(self.recipes))
-        arrays["environments"] = np.array(json.dumps([dict(facts) for facts in self.environments]))
-        np.savez_compressed(path, allow_pickle=False, **arrays)
+        """Write a compressed file of a few plain arrays: all recipes one after the other."""
+        index = [_IndexEntry.of(name, runs) for name, runs in self.recipes.items()]
+        parts = list(zip(index, self.recipes.values(), strict=True))
+        flat: dict[str, list[Any]] = {
+            "seeds": [runs.seeds for runs in self.recipes.values()],
+            "last": [runs.last[name] for entry, runs in parts for name in entry.columns],
+            "mean": [runs.bands[name].mean for entry, runs in parts for name in entry.bands],
+            # what a picture shows of a band needs no more digits, measured from its mean
+            "low": [_offset(runs.bands[name], "low") for entry, runs in parts for name in entry.bands],
+            "high": [_offset(runs.bands[name], "high") for entry, runs in parts for name in entry.bands],
+        }
+        text = json.dumps({"recipes": [asdict(entry) for entry in index], "environments": list(self.environments)})
+        arrays = {name: np.concatenate(values) for name, values in flat.items()}
+        np.savez_compressed(path, allow_pickle=False, index=np.array(text), **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -107,22 +105,61 @@ class Summary:
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise LabError(f"{path} cannot be read as results: {error}") from error
-        recipes = {str(name): _loaded(arrays, number) for number, name in enumerate(arrays["names"])}
-        return cls(recipes, tuple(json.loads(str(arrays["environments"]))))
+        index = json.loads(str(arrays["index"]))
+        cursor = _Cursor(arrays)
+        recipes = {entry["name"]: cursor.runs(_IndexEntry(**entry)) for entry in index["recipes"]}
+        return cls(recipes, tuple(index["environments"]))
+
+
+@dataclass(frozen=True)
+class _IndexEntry:
+    """Where the numbers of one recipe end in the file: how many seeds and points there are, of which columns."""
+
+    name: str
+    num_seeds: int
+    num_points: int
+    columns: list[str]
+    bands: list[str]
+
+    @classmethod
+    def of(cls, name: str, runs: RecipeSummary) -> Self:
+        """Of a run of a single row the band says nothing that the seeds do not; nor do losses beside their excess."""
+        num_points = len(next(iter(runs.bands.values())).mean)
+        is_drawn = num_points > 1
+        bands = [column for column in runs.bands if not (column == "loss" and "excess" in runs.bands)]
+        return cls(name, len(runs.seeds), num_points, list(runs.last), bands if is_drawn else [])
+
+
+class _Cursor:
+    """Takes the arrays of a file apart again, in the order in which they were put together."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self._arrays = arrays
+        self._places = dict.fromkeys(arrays, 0)
+
+    def _take(self, name: str, count: int) -> NDArray[np.generic]:
+        place = self._places[name]
+        self._places[name] += count
+        return self._arrays[name][place : place + count]
+
+    def runs(self, entry: _IndexEntry) -> RecipeSummary:
+        """The next recipe."""
+        seeds = self._take("seeds", entry.num_seeds).astype(np.int64)
+        last = {name: self._take("last", entry.num_seeds).astype(np.float64) for name in entry.columns}
+        return RecipeSummary(seeds, last, {name: self._band(entry.num_points) for name in entry.bands})
+
+    def _band(self, num_points: int) -> Band:
+        mean, low, high = (self._take(name, num_points).astype(np.float64) for name in ("mean", "low", "high"))
+        return Band(mean, mean + low, mean + high)
+
+
+def _offset(band: Band, end: Literal["low", "high"]) -> NDArray[np.float32]:
+    values: Array = getattr(band, end)
+    return (values - band.mean).astype(np.float32)
 
 
 def identity(recipe: Recipe) -> str:
     """The same for the same recipe, in any process, on any machine."""
     return json.dumps([recipe.experiment, recipe.revision, dict(recipe.settings)], sort_keys=True)
-
-
-def _loaded(arrays: Mapping[str, NDArray[np.generic]], number: int) -> RecipeSummary:
-    def columns(part: str) -> dict[str, Array]:
-        start = f"{number}/{part}/"
-        found = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-        return {name: array.astype(np.float64) for name, array in found.items()}
-
-    bands = {name: Band(*table) for name, table in columns("bands").items()}
-    return RecipeSummary(arrays[f"{number}/seeds"].astype(np.int64), columns("first"), columns("last"), bands)

@@ -43,7 +43,7 @@ class BoundsRecipe(Recipe):
         is_strongly_convex: whether Theorems 1 and 2 are asked for; 3 and 4 otherwise.
     """
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     problem: str
     ordering: str
@@ -90,16 +90,15 @@ def _terms(epoch: RecordedEpoch) -> dict[str, float]:
         "measured": bound.measured,
         "first_order_sum": bound.first_order_sum,
         "pair_sum": bound.pair_sum,
-        "square_sum": bound.square_sum,
-        "epsilon": bound.epsilon,
         "premise_share": bound.premise_share,
         "step_size": condition.step_size,
         "step_limit": condition.limit,
-        "step_limit_without_g": condition.limit_without_g,
+        "distance": bound.published.distance,
+        "first_order": bound.published.first_order,
+        "epsilon_term": bound.published.epsilon_term,
     }
     for name, one in (("published", bound.published), ("corrected", bound.corrected), ("tight", bound.tight)):
-        parts = ("distance", "first_order", "second_order", "strong_convexity", "epsilon_term", "right_hand_side")
-        terms |= {f"{name}_{part}": getattr(one, part) for part in parts} | {f"{name}_holds": float(one.holds)}
+        terms |= {f"{name}_bound": one.right_hand_side, f"{name}_holds": float(one.holds)}
     return terms
 
 
@@ -175,8 +174,8 @@ def _bounded(summary: Summary, version: str, theorem: int, problem: str, schedul
                 effect=effect_of_columns(
                     summary,
                     recipe(theorem, problem, ordering, schedule, epoch),
-                    ("measured", f"{version}_right_hand_side"),
-                    scale=f"{version}_distance",
+                    ("measured", f"{version}_bound"),
+                    scale="distance",
                     won=f"{version}_holds",
                 ),
             )
@@ -227,15 +226,15 @@ def _table_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
 
 def _cells(runs: RecipeSummary) -> Iterator[str]:
     last = runs.last
-    distance = last["published_distance"]
+    distance = last["distance"]
     pairs = last["step_size"] ** 2 * last["pair_sum"]
     for term in (
         last["measured"],
-        last["published_right_hand_side"],
-        last["corrected_right_hand_side"],
-        last["published_first_order"],
+        last["published_bound"],
+        last["corrected_bound"],
+        last["first_order"],
         pairs,
-        last["published_epsilon_term"],
+        last["epsilon_term"],
     ):
         yield f"{(term / distance).mean():.4g}"
     yield f"{last['premise_share'].mean():.0%}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gradorder_lab.claims import Claim, Comparison, Kind
-from gradorder_lab.comparisons import When, difference_of_effects, effect
+from gradorder_lab.comparisons import difference_of_effects, effect
 from gradorder_lab.convex import ORDERINGS, SCHEDULES, ConvexRecipe
 from gradorder_lab.figures import Figure, panel
 from gradorder_lab.summary import Summary
@@ -19,17 +19,18 @@ PER_STEP = ("1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)")
 PER_EPOCH = ("1/(1+k)", "1/sqrt(1+k)")
 
 
-def recipe(data: str, problem: str, ordering: str, schedule: str) -> ConvexRecipe:
-    """25 epochs of Algorithm 1."""
-    return ConvexRecipe(data, problem, ordering, schedule, points_per_epoch=4)
+def recipe(data: str, problem: str, ordering: str, schedule: str, epochs: int = 25) -> ConvexRecipe:
+    """Algorithm 1."""
+    return ConvexRecipe(data, problem, ordering, schedule, epochs, points_per_epoch=4)
 
 
 def recipes(data: str) -> list[ConvexRecipe]:
     """Everything to run on one data set."""
     return [
-        recipe(data, problem, ordering, schedule)
+        recipe(data, problem, ordering, schedule, epochs)
         for problem in DATA_SETS[data]
         for schedule in SCHEDULES
+        for epochs in ((1, 25) if schedule == "constant" else (25,))
         for ordering in ORDERINGS
     ]
 
@@ -66,15 +67,14 @@ def constant_steps(summary: Summary) -> Claim:
 
 
 def _constant_steps(summary: Summary) -> Iterator[Comparison]:
-    readings: tuple[tuple[When, str], ...] = (("last", "after the last epoch"), ("first", "after the first epoch"))
     for data, problem, is_literal in _problems():
-        for when, text in readings:
+        for epochs in (25, 1):
             for ordering in ("descending", "ascending"):
-                is_primary = is_literal and when == "last"
-                reading = f"{problem}, {text}"
+                is_primary = is_literal and epochs > 1
+                reading = f"{problem}, after {epochs} epochs" if epochs > 1 else f"{problem}, after the first epoch"
                 setting = (data, problem, "constant")
                 yield _compared(
-                    summary, setting, ordering, kind="equal", reading=reading, is_primary=is_primary, when=when
+                    summary, setting, ordering, kind="equal", reading=reading, is_primary=is_primary, epochs=epochs
                 )
 
 
@@ -161,10 +161,10 @@ def _compared(
     kind: Kind,
     reading: str,
     is_primary: bool,
-    when: When = "last",
+    epochs: int = 25,
     against: str = "random",
 ) -> Comparison:
     data, problem, schedule = setting
-    ours, theirs, random = (recipe(data, problem, name, schedule) for name in (ordering, against, "random"))
-    found = effect(summary, ours, theirs, scale=random, when=when)
+    ours, theirs, random = (recipe(data, problem, name, schedule, epochs) for name in (ordering, against, "random"))
+    found = effect(summary, ours, theirs, scale=random)
     return Comparison(data, f"{ordering} - {against}", reading, is_primary, kind, found)

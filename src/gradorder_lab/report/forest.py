@@ -34,7 +34,9 @@ class ForestLine:
     @classmethod
     def of(cls, comparison: Comparison, effect: Effect) -> "ForestLine":
         """The line of this comparison."""
-        return cls(place(effect.mean), place(effect.low), place(effect.high), _claimed(comparison.kind))
+        # points are drawn so that their margin falls on the same line
+        mean, low, high = (place(value * MARGIN / effect.margin) for value in (effect.mean, effect.low, effect.high))
+        return cls(mean, low, high, _claimed(comparison.kind))
 
 
 def place(share: float) -> float:

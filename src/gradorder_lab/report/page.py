@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from gradorder_lab import experiments
 from gradorder_lab.claims import Claim, Comparison, Verdict
-from gradorder_lab.experiment import Experiment
+from gradorder_lab.experiment import Experiment, Size, largest_size
 from gradorder_lab.figures import Figure
 from gradorder_lab.recipe import Setting
 from gradorder_lab.report import readable
 from gradorder_lab.report.forest import ForestLine
-from gradorder_lab.report.paper_claims import PAPER_CLAIMS
 from gradorder_lab.summary import Summary
+from gradorder_lab.tables import Table
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Evidence:
         return cls(
             *about,
             outcome=str(comparison.outcome),
-            effect=readable.percent(effect.mean),
+            effect=readable.number(effect, effect.mean),
             interval=readable.interval(effect),
             remark=readable.remark(effect),
             won=f"{effect.won:.0%}",
@@ -103,10 +103,12 @@ class FigureBlock:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """An experiment with its figures and what of it has been run."""
+    """An experiment with its figures and tables and what of it has been run."""
 
     experiment: Experiment
+    size: Size
     blocks: tuple[FigureBlock, ...]
+    tables: tuple[Table, ...]
     num_recipes: int
     num_run: int
     seeds: str
@@ -134,7 +136,7 @@ def page_of(summary: Summary) -> Page:
     sections = tuple(_section(experiment, summary) for experiment in experiments.EXPERIMENTS.values())
     titles = {block.figure.name: block.figure.title for section in sections for block in section.blocks}
     incomplete = {section.experiment.name for section in sections if section.num_run < section.num_recipes}
-    claims = tuple(_claim_row(claim, titles, incomplete) for claim in all_claims(experiments.claims(summary)))
+    claims = tuple(_claim_row(claim, titles, incomplete) for claim in experiments.claims(summary))
     counts = Counter(claim.verdict for claim in claims)
     return Page(
         claims=claims,
@@ -143,13 +145,6 @@ def page_of(summary: Summary) -> Page:
         facts=_facts(summary.environments),
         num_environments=len(summary.environments),
     )
-
-
-def all_claims(provided: Sequence[Claim]) -> list[Claim]:
-    """The claims that the experiments provide and, without any comparison, those that they do not; by number."""
-    untested = {name: Claim(name, text, ()) for name, text in PAPER_CLAIMS.items()}
-    claims = untested | {claim.name: claim for claim in provided}
-    return sorted(claims.values(), key=lambda claim: int(claim.name.removeprefix("C")))
 
 
 def command_for(names: Sequence[str]) -> str:
@@ -183,11 +178,14 @@ def _data_verdict(claim: Claim, data: str) -> DataVerdict:
 
 
 def _section(experiment: Experiment, summary: Summary) -> Section:
-    recipes = experiment.recipes()
+    size = largest_size(summary, experiment.recipes)
+    recipes = experiment.recipes(size)
     found = [runs for recipe in recipes if (runs := summary.get(recipe)) is not None]
     return Section(
         experiment=experiment,
+        size=size,
         blocks=tuple(FigureBlock.of(figure) for figure in experiment.figures(summary)),
+        tables=tuple(experiment.tables(summary)) if found else (),
         num_recipes=len(recipes),
         num_run=len(found),
         seeds=_range([len(runs.seeds) for runs in found]),

@@ -35,13 +35,24 @@ def _with_digits(value: float) -> str:
     return f"{value:+,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:+.3g}"
 
 
+def number(effect: Effect, value: float) -> str:
+    """One of the numbers of an effect, in its unit.
+
+    >>> number(Effect(mean=-0.5, low=-1.0, high=0.0, won=0.5, num_seeds=10, unit="points"), -0.5)
+    '−0.50 points'
+    """
+    if effect.unit == "share" or not math.isfinite(value):
+        return percent(value)
+    return f"{value:+.2f} points".replace("-", "−")
+
+
 def interval(effect: Effect) -> str:
     """The ends of its 95% interval.
 
     >>> interval(Effect(mean=0.1, low=-0.2, high=0.4, won=0.5, num_seeds=10))
     '−20% to +40%'
     """
-    return f"{percent(effect.low)} to {percent(effect.high)}"
+    return f"{number(effect, effect.low)} to {number(effect, effect.high)}"
 
 
 def remark(effect: Effect) -> str:

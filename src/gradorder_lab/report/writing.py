@@ -11,7 +11,7 @@ from plotly.offline import get_plotlyjs
 from gradorder_lab.report import forest, readable
 from gradorder_lab.report.figure_data import figure_data
 from gradorder_lab.report.page import Page, page_of
-from gradorder_lab.statistics import MARGIN
+from gradorder_lab.statistics import MARGIN, POINTS_MARGIN
 from gradorder_lab.summary import Summary
 
 FILE_NAME = "index.html"
@@ -47,6 +47,7 @@ def render(page: Page) -> str:
         data=figure_data(page.figures),
         ticks=forest.TICKS,
         margin=readable.percent(MARGIN).removeprefix("+"),
+        points_margin=POINTS_MARGIN,
         negligible=readable.NEGLIGIBLE,
         style=_own("page.css"),
         script=_own("page.js"),

@@ -14,8 +14,30 @@ def made_up_rows(number):
     rng = np.random.default_rng(number)
     excess = np.sort(rng.uniform(0.1, 10, NUM_ROWS))[::-1]
     place = np.arange(NUM_ROWS, dtype=float)
-    counts = {"epoch": place, "updates": 32 * place, "trained": 32 * place, "scored": 16 * place}
-    return counts | {"excess": excess, "loss": 5 + excess, "metric": excess, "seconds": place}
+    counts = {"epoch": 40 * place, "updates": 32 * place, "trained": 32 * place, "scored": 16 * place}
+    convex = {"excess": excess, "loss": 5 + excess, "metric": excess, "seconds": place}
+    return counts | convex | neural_columns(excess, place) | bounds_columns(excess)
+
+
+def neural_columns(falling, place):
+    accuracies = {f"{split}_accuracy": 100 - falling / 10 for split in ("train", "test")}
+    losses = {f"{split}_loss": falling for split in ("train", "test")}
+    return accuracies | losses | {"forward": 48 * place, "backward": 32 * place}
+
+
+def bounds_columns(falling):
+    terms = ("measured", "first_order_sum", "pair_sum", "distance", "first_order", "epsilon_term")
+    bounds = {f"{name}_bound": 2 * falling for name in ("published", "corrected", "tight")}
+    shares = (
+        "published_holds",
+        "corrected_holds",
+        "tight_holds",
+        "premise_share",
+        "theorem",
+        "step_size",
+        "step_limit",
+    )
+    return bounds | dict.fromkeys(terms, falling) | dict.fromkeys(shares, np.ones(NUM_ROWS))
 
 
 def made_up(recipes):
