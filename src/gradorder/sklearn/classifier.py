@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Examples
+from gradorder.sklearn.compiled import Array
 from gradorder.sklearn.estimator import Matrix, OrderedSGD, Patience, problem_seed
 from gradorder.sklearn.step_sizes import StepSizes
-from gradorder.sklearn.training import Model, Progress, Trained, squared_norms
+from gradorder.sklearn.training import Model, Progress, Trained, examples_of, squared_norms
 
 _LOSSES = {"log_loss": compiled.LOG_LOSS, "hinge": compiled.HINGE, "multinomial": compiled.MULTINOMIAL}
 _BINARY = 2
@@ -234,7 +234,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
             if held_out is not None:
                 score = _accuracy_on(X[held_out], problem.targets[held_out], weights[held_out])
                 stop = Patience(score, self.tol, self.n_iter_no_change)
-            examples = Examples(problem.targets[training], (weights * problem.class_weights)[training], norms)
+            example_weights = (weights * problem.class_weights)[training]
+            examples = examples_of(problem.targets[training], example_weights, norms, fit_intercept=self.fit_intercept)
             trained.append(
                 self._train(
                     X_training,

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
-from numba import types
-from numba.extending import overload
+from llvmlite import ir
+from numba import literal_unroll, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 Array = np.ndarray[Any, Any]
 Rows = Any
@@ -33,11 +35,25 @@ CONSTANT, INVERSE_PER_STEP, INVERSE_SQRT_PER_STEP, INVERSE_PER_EPOCH, INVERSE_SQ
 FINISHED, CONVERGED, DIVERGED = range(3)
 
 _SMALLEST_SCALE = 1e-9
+_LINE = 64  # bytes
+LANES = 8
+_AHEAD = 8
+_FITS_CACHE = 2**17  # numbers; rows of a matrix up to this size need not be asked for ahead of time
+_LARGEST_FACTORS = 1e300
+_LARGEST_MARGIN = 700.0
+_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
+_FACTORIALS = tuple(float(math.factorial(k)) for k in range(12, -1, -1))
 
 
 def _compiled(function: F) -> F:
     """Compiled at the first call for each kind of arguments, without the interpreter's lock, kept on disk."""
     compiled: F = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+    return compiled
+
+
+def _inlined(function: F) -> F:
+    """As `_compiled`, for what a hot loop must not call: whether it is inlined is not left to chance."""
+    compiled: F = numba.njit(cache=True, nogil=True, forceinline=True, **_OPTIONS)(function)
     return compiled
 
 
@@ -76,6 +92,8 @@ class Examples(NamedTuple):
     targets: Array
     weights: Array
     squared_norms: Array
+    score_factors: Array
+    """weight_i sqrt(||x_i||^2 + 1), without the 1 where there is no intercept: the score is this times the slope."""
 
 
 class Scratch(NamedTuple):
@@ -88,7 +106,8 @@ class Scratch(NamedTuple):
     keys: Array
     spare_keys: Array
     spare_order: Array
-    batch_places: Array
+    places: Array
+    counts: Array
     sizes: Array
     """The step sizes of the epoch where the rule has no formula for them."""
 
@@ -114,37 +133,34 @@ class State(NamedTuple):
 # Losses ---------------------------------------------------------------------------------------------------------
 
 
-@_compiled
-def loss_of(loss: int, prediction: float, target: float, epsilon: float) -> float:
-    """The loss of one example; targets of the classifiers are -1 and 1."""
+@_inlined
+def slope_of(loss: int, prediction: float, target: float, epsilon: float) -> float:
+    """The derivative of the loss with respect to the prediction."""
+    return loss_and_slope(loss, prediction, target, epsilon)[2]
+
+
+@_inlined
+def loss_and_slope(loss: int, prediction: float, target: float, epsilon: float) -> tuple[float, float, float]:
+    """The loss of one example and its derivative with respect to the prediction; classes are -1 and 1.
+
+    The loss comes as two numbers, a and b of a + log(b): logarithms of many examples can be had as that of a product.
+    """
     if loss == LOG_LOSS:
         margin = prediction * target
-        return math.log1p(math.exp(-abs(margin))) + max(0.0, -margin)
+        small = math.exp(-abs(margin))
+        return max(0.0, -margin), 1.0 + small, -target * (small if margin > 0.0 else 1.0) / (1.0 + small)
     if loss == HINGE:
-        return max(0.0, 1.0 - prediction * target)
+        margin = prediction * target
+        return max(0.0, 1.0 - margin), 1.0, -target if margin <= 1.0 else 0.0
     residual = prediction - target
     square = residual * residual
     if loss == SQUARED_ERROR:
-        return 0.5 * square
-    if loss == HUBER:
-        return 0.5 * square if abs(residual) <= epsilon else epsilon * abs(residual) - 0.5 * epsilon * epsilon
-    return square * square + square
-
-
-@_compiled
-def slope_of(loss: int, prediction: float, target: float, epsilon: float) -> float:
-    """The derivative of the loss with respect to the prediction."""
-    if loss == LOG_LOSS:
-        small = math.exp(-abs(prediction * target))
-        return -target * (small if prediction * target > 0.0 else 1.0) / (1.0 + small)
-    if loss == HINGE:
-        return -target if prediction * target <= 1.0 else 0.0
-    residual = prediction - target
-    if loss == SQUARED_ERROR:
-        return residual
-    if loss == HUBER:
-        return max(-epsilon, min(epsilon, residual))
-    return 4.0 * residual * residual * residual + 2.0 * residual
+        return 0.5 * square, 1.0, residual
+    if loss == QUARTIC:
+        return square * square + square, 1.0, 4.0 * residual * square + 2.0 * residual
+    if abs(residual) <= epsilon:
+        return 0.5 * square, 1.0, residual
+    return epsilon * abs(residual) - 0.5 * epsilon * epsilon, 1.0, math.copysign(epsilon, residual)
 
 
 @_compiled
@@ -167,7 +183,7 @@ def softmax_in_place(logits: Array, label: int) -> float:
 # Step sizes -----------------------------------------------------------------------------------------------------
 
 
-@_compiled
+@_inlined
 def step_size(rule: Rule, sizes: Array, position: int, step: int, epoch: int) -> float:
     """The step size of one update, the formulas of `gradorder.schedules`; `position` is the step within the epoch."""
     if rule.schedule == GIVEN_SIZES:
@@ -190,7 +206,7 @@ _GOLDEN, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1C
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-@_compiled
+@_inlined
 def mixed(number: np.uint64) -> np.uint64:
     """SplitMix64's output function: every bit of the number spread over all 64."""
     number = (number ^ (number >> np.uint64(30))) * _FIRST
@@ -222,51 +238,82 @@ def shuffle(order: Array, num_examples: int, key: np.uint64, epoch: int) -> None
 
 # Sorted orders --------------------------------------------------------------------------------------------------
 
+NUM_COUNTS = 2048
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NUM_FOR_LARGE_DIGITS = 4096
+_MOST_MOVES = 8  # by insertion, per example, before sorting by all bits is faster
+
 
 @_compiled
-def argsort(scores: Array, num: int, descending: bool, order: Array, scratch: Scratch) -> None:
-    """The stable sorting permutation of scores[:num], none of them negative or NaN, into order[:num].
+def argsort(num: int, descending: bool, order: Array, scratch: Scratch) -> None:
+    """The stable sorting permutation of scratch.scores[:num], none of them negative or NaN, into order[:num].
 
-    Bits of a non-negative float compare as the float does. Two counting passes sort by the upper bits of their range;
-    what these leave equal is nearly in place, and insertion finishes it. Where too much is left, as with many scores
-    that differ in their last bits only, eight passes sort by all 64 bits.
+    Bits of a positive float compare as the float does; zeros, which the hinge loss has many of, are set apart. Two
+    counting passes sort by the upper bits of the range; what these leave equal is nearly in place, and insertion
+    finishes it. Where too much is left, as with many scores that differ in their last bits only, eight passes sort by
+    all 64 bits.
     """
-    keys, spare_keys, spare = scratch.keys, scratch.spare_keys, scratch.spare_order
-    bits = scores.view(np.uint64)
-    lowest, highest = bits[0], bits[0]
-    for i in range(num):
-        lowest, highest = min(lowest, bits[i]), max(highest, bits[i])
-    for i in range(num):
-        keys[i] = highest - bits[i] if descending else bits[i] - lowest
-        order[i] = i
-    span, digit = highest - lowest, 8 if num < 4096 else 11
+    num_zeros, span = _fill_keys(num, descending, order, scratch)
+    num -= num_zeros
+    keys, positive = scratch.keys, order[:num] if descending else order[num_zeros:]
+    digit = 11 if num >= _NUM_FOR_LARGE_DIGITS else 8
     shift = 0
     while (span >> np.uint64(shift)) >> np.uint64(2 * digit) > 0:
         shift += 1
-    _counting_pass(keys, order, spare_keys, spare, num, shift, digit)
-    _counting_pass(spare_keys, spare, keys, order, num, shift + digit, digit)
-    if shift > 0 and not _insertion_sorted(keys, order, num, 8 * num):
-        for part in range(4):  # stable, so what is sorted already may be sorted again
-            _counting_pass(keys, order, spare_keys, spare, num, 16 * part, 8)
-            _counting_pass(spare_keys, spare, keys, order, num, 16 * part + 8, 8)
+    first, last = shift, shift
+    while True:
+        for low in range(first, last + 1, 2 * digit):
+            _counting_pass(keys, positive, scratch.spare_keys, scratch.spare_order, num, low, digit, scratch.counts)
+            _counting_pass(
+                scratch.spare_keys, scratch.spare_order, keys, positive, num, low + digit, digit, scratch.counts
+            )
+        if first == 0 or _insertion_sorted(keys, positive, num, _MOST_MOVES * num):
+            return
+        first, last, digit = 0, 48, 8  # stable, so what is sorted in part may be sorted again
+
+
+@_compiled
+def _fill_keys(num: int, descending: bool, order: Array, scratch: Scratch) -> tuple[int, np.uint64]:
+    """Whole numbers from 0 on that sort as the positive scores do, and zeros in their place of the order.
+
+    Returns the number of zeros and the largest key.
+    """
+    keys, bits = scratch.keys, scratch.scores.view(np.uint64)
+    lowest, highest, num_zeros = _ALL_BITS, np.uint64(1), 0
+    for i in range(num):  # 0 - 1 wraps around to the largest number there is, so zeros have no part in `lowest`
+        lowest, highest = min(lowest, bits[i] - np.uint64(1)), max(highest, bits[i])
+        num_zeros += bits[i] == 0
+    lowest += np.uint64(1)
+    place, zero_place = (0, num - num_zeros) if descending else (num_zeros, 0)
+    key_place = 0
+    for i in range(num):
+        if bits[i] > 0:
+            keys[key_place] = highest - bits[i] if descending else bits[i] - lowest
+            order[place] = i
+            key_place, place = key_place + 1, place + 1
+        else:
+            order[zero_place] = i
+            zero_place += 1
+    return num_zeros, highest - lowest if num_zeros < num else np.uint64(0)
 
 
 @_compiled
 def _counting_pass(
-    keys: Array, order: Array, new_keys: Array, new_order: Array, num: int, shift: int, digit: int
+    keys: Array, order: Array, new_keys: Array, new_order: Array, num: int, low: int, digit: int, places: Array
 ) -> None:
-    """Sort keys and order by `digit` bits of the keys from `shift` on; equal ones keep their order."""
-    places = np.zeros(1 << digit, np.int64)
-    low, mask = np.uint64(shift), np.uint64((1 << digit) - 1)
+    """Sort keys and order by `digit` bits of the keys from bit `low` on; equal ones keep their order."""
+    shift, mask = np.uint64(low), np.uint64((1 << digit) - 1)
+    for value in range(1 << digit):
+        places[value] = 0
     for i in range(num):
-        places[(keys[i] >> low) & mask] += 1
+        places[(keys[i] >> shift) & mask] += 1
     place = 0
     for value in range(1 << digit):
         count = places[value]
         places[value] = place
         place += count
     for i in range(num):
-        value = (keys[i] >> low) & mask
+        value = (keys[i] >> shift) & mask
         new_keys[places[value]], new_order[places[value]] = keys[i], order[i]
         places[value] += 1
 
@@ -290,11 +337,179 @@ def _insertion_sorted(keys: Array, order: Array, num: int, most_moves: int) -> b
 # Rows: a dot product, an update ---------------------------------------------------------------------------------
 
 
+@intrinsic
+def _prefetch(typing_context: Any, rows: Any, i: Any, j: Any) -> Any:  # noqa: ANN401, ARG001 - types of numba
+    """Ask the processor for the cache line of rows[i, j], which is needed soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, signature.args[0], array, arguments[1:])
+        pointer, number = ir.PointerType(ir.IntType(8)), ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer, number, number, number]), "llvm.prefetch.p0"
+        )
+        builder.call(function, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(rows, i, j), generate
+
+
+_FLAGS = tuple(sorted(_FASTMATH))
+
+
+class _Vectors:
+    """Writes LLVM code for vectors of eight numbers, as loops over d compile badly where d is small."""
+
+    def __init__(self, context: Any, builder: Any) -> None:  # noqa: ANN401
+        self.context, self.builder = context, builder
+        self.double = ir.VectorType(ir.DoubleType(), LANES)
+
+    def splat(self, number: Any) -> Any:  # noqa: ANN401
+        """The same number eight times."""
+        one = self.builder.insert_element(ir.Constant(self.double, ir.Undefined), number, ir.IntType(32)(0))
+        return self.builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+    def load(self, start: Any, j: Any, mask: Any = None) -> Any:  # noqa: ANN401
+        """start[j : j + 8] as doubles; where the mask is given, zeros outside of it."""
+        number = start.type.pointee
+        vector = ir.VectorType(number, LANES)
+        place = self.builder.bitcast(self.builder.gep(start, [j]), ir.PointerType(vector))
+        if mask is None:
+            loaded = self.builder.load(place, align=4)
+        else:
+            size = 64 if isinstance(number, ir.DoubleType) else 32
+            function = self._function(
+                f"llvm.masked.load.v{LANES}f{size}.p0", vector, [place.type, ir.IntType(32), mask.type, vector]
+            )
+            loaded = self.builder.call(function, [place, ir.IntType(32)(4), mask, ir.Constant(vector, [0.0] * LANES)])
+        return loaded if isinstance(number, ir.DoubleType) else self.builder.fpext(loaded, self.double)
+
+    def store(self, values: Any, start: Any, j: Any) -> None:  # noqa: ANN401
+        """start[j : j + 8] = values."""
+        place = self.builder.bitcast(self.builder.gep(start, [j]), ir.PointerType(self.double))
+        self.builder.store(values, place, align=8)
+
+    def multiply_add(self, x: Any, y: Any, z: Any) -> Any:  # noqa: ANN401
+        """x * y + z."""
+        return self.builder.fadd(self.builder.fmul(x, y, flags=_FLAGS), z, flags=_FLAGS)
+
+    def new_sum(self) -> Any:  # noqa: ANN401
+        """Room for a running sum, zero."""
+        return cgutils.alloca_once_value(self.builder, ir.Constant(self.double, [0.0] * LANES))
+
+    def add_to(self, running: Any, x: Any, y: Any) -> None:  # noqa: ANN401
+        """Add x * y to a running sum."""
+        self.builder.store(self.multiply_add(x, y, self.builder.load(running)), running)
+
+    def total(self, running: Any) -> Any:  # noqa: ANN401
+        """The sum of the eight."""
+        name, number = f"llvm.vector.reduce.fadd.v{LANES}f64", ir.DoubleType()
+        function = self._function(name, number, [number, self.double])
+        return self.builder.call(function, [number(0.0), self.builder.load(running)], fastmath=_FLAGS)
+
+    def loop(self, num: Any, block: Callable[[Any, Any], None]) -> None:  # noqa: ANN401
+        """`block(j, None)` for each whole vector of range(num), `block(j, mask)` for what is left."""
+        builder, zero = self.builder, ir.IntType(64)(0)
+        num_whole = builder.and_(num, ir.IntType(64)(-LANES))
+        with cgutils.for_range_slice(builder, zero, num_whole, ir.IntType(64)(LANES), inc=True) as (j, _):
+            block(j, None)
+        rest = builder.sub(num, num_whole)
+        with builder.if_then(builder.icmp_signed(">", rest, zero)):
+            block(num_whole, self.first(rest))
+
+    def start(self, kind: Any, array: Any, row: Any = None) -> Any:  # noqa: ANN401
+        """The address of an array, or of a row of it."""
+        place = [ir.IntType(64)(0)] if row is None else [row, ir.IntType(64)(0)]
+        struct = self.context.make_array(kind)(self.context, self.builder, array)
+        return cgutils.get_item_pointer(self.context, self.builder, kind, struct, place)
+
+    def num_columns(self, kind: Any, array: Any) -> Any:  # noqa: ANN401
+        """The second number of the shape."""
+        return cgutils.unpack_tuple(
+            self.builder, self.context.make_array(kind)(self.context, self.builder, array).shape
+        )[1]
+
+    def first(self, num: Any) -> Any:  # noqa: ANN401
+        """The mask of the first `num` lanes."""
+        kind = ir.VectorType(ir.IntType(64), LANES)
+        one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), num, ir.IntType(32)(0))
+        nums = self.builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(LANES))), nums)
+
+    def _function(self, name: str, result: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(result, arguments), name)
+
+
+@intrinsic
+def _advance(
+    typing_context: Any,  # noqa: ANN401, ARG001 - all of these are types of numba
+    weights: Any,  # noqa: ANN401
+    rows: Any,  # noqa: ANN401
+    previous: Any,  # noqa: ANN401
+    current: Any,  # noqa: ANN401
+    following: Any,  # noqa: ANN401
+    shrink: Any,  # noqa: ANN401
+    update: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """In one pass w <- shrink * w + update * x_previous; returns w.x_following and x_current.x_following.
+
+    From these two follows the next prediction as soon as the update on x_current is known, so that the pass for one
+    step and the loss of the next one run at the same time. Weights are padded with zeros to whole vectors.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        vectors = _Vectors(context, builder)
+        start = vectors.start(signature.args[0], arguments[0])
+        x_previous, x_current, x_following = (
+            vectors.start(signature.args[1], arguments[1], row) for row in arguments[2:5]
+        )
+        shrink, update = vectors.splat(arguments[5]), vectors.splat(arguments[6])
+        product, cross = vectors.new_sum(), vectors.new_sum()
+
+        def block(j: Any, mask: Any) -> None:  # noqa: ANN401
+            change = builder.fmul(update, vectors.load(x_previous, j, mask), flags=_FLAGS)
+            weight = vectors.multiply_add(shrink, vectors.load(start, j), change)
+            vectors.store(weight, start, j)
+            following = vectors.load(x_following, j, mask)
+            vectors.add_to(product, weight, following)
+            vectors.add_to(cross, vectors.load(x_current, j, mask), following)
+
+        vectors.loop(vectors.num_columns(signature.args[1], arguments[1]), block)
+        return context.make_tuple(builder, signature.return_type, [vectors.total(product), vectors.total(cross)])
+
+    result = types.UniTuple(types.float64, 2)
+    return result(weights, rows, previous, current, following, shrink, update), generate
+
+
+@intrinsic
+def _vector_dot(typing_context: Any, weights: Any, rows: Any, i: Any) -> Any:  # noqa: ANN401, ARG001 - types of numba
+    """w.x_i, the weights padded with zeros to whole vectors."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        vectors = _Vectors(context, builder)
+        weights = vectors.start(signature.args[0], arguments[0])
+        row = vectors.start(signature.args[1], arguments[1], arguments[2])
+        product = vectors.new_sum()
+        vectors.loop(
+            vectors.num_columns(signature.args[1], arguments[1]),
+            lambda j, mask: vectors.add_to(product, vectors.load(weights, j), vectors.load(row, j, mask)),
+        )
+        return vectors.total(product)
+
+    return types.float64(weights, rows, i), generate
+
+
+@_inlined
+def _prefetch_row(rows: Array, i: int) -> None:
+    for j in range(0, rows.shape[1], _LINE // rows.itemsize):
+        _prefetch(rows, i, j)
+
+
 @_compiled
 def _dot(weights: Array, rows: Array, i: int) -> float:
     """w.x_i."""
     total = 0.0
-    for j in range(weights.shape[0]):
+    for j in range(rows.shape[1]):
         total += weights[j] * rows[i, j]
     return total
 
@@ -303,7 +518,7 @@ def _dot(weights: Array, rows: Array, i: int) -> float:
 def _updated_dot(weights: Array, rows: Array, previous: int, current: int, shrink: float, update: float) -> float:
     """w <- shrink * w + update * x_previous, and then w.x_current, in one pass over the weights."""
     total = 0.0
-    for j in range(weights.shape[0]):
+    for j in range(rows.shape[1]):
         weight = shrink * weights[j] + update * rows[previous, j]
         weights[j] = weight
         total += weight * rows[current, j]
@@ -346,12 +561,12 @@ def _shrink(state: State, factor: float) -> None:
         unscale(state)
 
 
-@_compiled
+@_inlined
 def _not_finite(number: float) -> bool:
     return not abs(number) < np.inf
 
 
-@_compiled
+@_inlined
 def _add_to_sums(state: State, loss: float, weight: float, alpha: float) -> None:
     """The objective of one example just before its update: its loss and the penalty."""
     state.sums[0] += weight * loss
@@ -367,7 +582,7 @@ def fill_scores(
 ) -> None:
     """scores[k] = ||M_i||, the exact norm of the weighted example's loss gradient, for i = order[begin + k].
 
-    An order without entries stands for range(num). The penalty has no part in M_i, as in the paper.
+    The penalty has no part in M_i, as in the paper.
     """
     raise NotImplementedError("only as a part of compiled functions")
 
@@ -375,21 +590,64 @@ def fill_scores(
 def _scores_dense(
     rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
 ) -> None:
+    if rule.loss == LOG_LOSS:
+        _logistic_scores(rows, examples, state, order, begin, num, scores)
+        return
     for k in range(num):
-        i = order[begin + k] if len(order) > 0 else k
-        prediction = _dot(state.weights, rows, i) + state.intercepts[0]
+        i = order[begin + k]
+        prediction = _vector_dot(state.weights, rows, i) + state.intercepts[0]
         slope = slope_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
-        scores[k] = abs(slope) * examples.weights[i] * math.sqrt(examples.squared_norms[i] + rule.fit_intercept)
+        scores[k] = abs(slope) * examples.score_factors[i]
+
+
+@_compiled
+def _logistic_scores(
+    rows: Rows, examples: Examples, state: State, order: Array, begin: int, num: int, scores: Array
+) -> None:
+    """The same for the logistic loss, whose slopes are faster computed all at once."""
+    largest = 0.0
+    for k in range(num):
+        i = order[begin + k]
+        scores[k] = (_vector_dot(state.weights, rows, i) + state.intercepts[0]) * examples.targets[i]
+        largest = max(largest, abs(scores[k]))
+    if largest < _LARGEST_MARGIN:
+        _fill_logistic(num, scores)
+    else:  # NaN too
+        for k in range(num):
+            scores[k] = abs(slope_of(LOG_LOSS, scores[k], 1.0, 0.0))
+    for k in range(num):
+        scores[k] *= examples.score_factors[order[begin + k]]
+
+
+@_compiled
+def _fill_logistic(num: int, margins: Array) -> None:
+    """1 / (1 + exp(m)) of every margin, |m| < 700, in loops that compile to vectors: math.exp goes one by one.
+
+    exp(-|m|) = 2^n exp(r) with |r| <= log(2) / 2, exp(r) by its Taylor series, 2^n by writing n to the exponent's bits.
+    """
+    powers = np.empty(num, np.int64)
+    rests = np.empty(num)
+    for k in range(num):
+        power = np.floor(-abs(margins[k]) * _LOG2_E + 0.5)
+        powers[k] = (np.int64(power) + 1023) << 52
+        rests[k] = (-abs(margins[k]) - power * _LN2_HIGH) - power * _LN2_LOW
+    scales = powers.view(np.float64)
+    for k in range(num):
+        rest, total = rests[k], 1.0 / 6227020800.0
+        for factorial in literal_unroll(_FACTORIALS):
+            total = total * rest + 1.0 / factorial
+        small = total * scales[k]
+        margins[k] = (small if margins[k] > 0.0 else 1.0) / (1.0 + small)
 
 
 def _scores_sparse(
     rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
 ) -> None:
     for k in range(num):
-        i = order[begin + k] if len(order) > 0 else k
+        i = order[begin + k]
         prediction = state.scale[0] * _sparse_dot(state.weights, rows, i) + state.intercepts[0]
         slope = slope_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
-        scores[k] = abs(slope) * examples.weights[i] * math.sqrt(examples.squared_norms[i] + rule.fit_intercept)
+        scores[k] = abs(slope) * examples.score_factors[i]
 
 
 @_compiled
@@ -405,12 +663,11 @@ def _scores_softmax(
 ) -> None:
     errors = state.pending
     for k in range(num):
-        i = order[begin + k] if len(order) > 0 else k
+        i = order[begin + k]
         for c in range(len(errors)):
             errors[c] = _dot(state.weights[c], rows, i) + state.intercepts[c]
         softmax_in_place(errors, np.int64(examples.targets[i]))
-        norm = _norm(errors) * examples.weights[i]
-        scores[k] = norm * math.sqrt(examples.squared_norms[i] + rule.fit_intercept)
+        scores[k] = _norm(errors) * examples.score_factors[i]
 
 
 @_compiled
@@ -429,11 +686,10 @@ def _scores_softmax_sparse(
     rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
 ) -> None:
     for k in range(num):
-        i = order[begin + k] if len(order) > 0 else k
+        i = order[begin + k]
         _sparse_logits(rows, state, i)
         softmax_in_place(state.pending, np.int64(examples.targets[i]))
-        norm = _norm(state.pending) * examples.weights[i]
-        scores[k] = norm * math.sqrt(examples.squared_norms[i] + rule.fit_intercept)
+        scores[k] = _norm(state.pending) * examples.score_factors[i]
 
 
 @_chosen_by_type(fill_scores)
@@ -485,35 +741,45 @@ def _train_dense(
     weights, sequence = state.weights, scratch.sequence
     intercept, norm = state.intercepts[0], state.squared_norm[0]
     loss_sum, weight_sum, norm_sum = 0.0, 0.0, 0.0
-    shrink, update = 1.0, 0.0  # of the step before, made up for together with the next dot product
-    previous = sequence[begin]
+    factors, factors_weight = 1.0, 0.0  # whose logarithm is still to be added, times this weight
+    # What is done to the weights in one step is made up for in the next: w <- shrink * w + update * x_previous.
+    shrink, update, previous = 1.0, 0.0, sequence[begin]
+    product, cross = (
+        _vector_dot(weights, rows, previous),
+        0.0,
+    )  # of the weights, and of x_previous, with the example to come
+    num_ahead = _AHEAD if rows.size > _FITS_CACHE else 0
     position = begin
     while position < end:
         i = sequence[position]
-        if update != 0.0:
-            product = _updated_dot(weights, rows, previous, i, shrink, update)
-            shrink = 1.0
-        else:
-            product = shrink * _dot(weights, rows, i)
+        if num_ahead > 0:
+            _prefetch_row(rows, sequence[min(position + num_ahead, end - 1)])
+        product = shrink * product + update * cross
         prediction = product + intercept
         if _not_finite(prediction):
             break
+        following = sequence[min(position + 1, end - 1)]
+        next_product, cross = _advance(weights, rows, previous, i, following, shrink, update)
         size = step_size(rule, scratch.sizes, position, first_step + position, epoch)
         weight = examples.weights[i]
-        loss_sum += weight * loss_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
+        loss, factor, slope = loss_and_slope(rule.loss, prediction, examples.targets[i], rule.epsilon)
+        if weight != factors_weight or factors > _LARGEST_FACTORS:
+            loss_sum += factors_weight * math.log(factors)
+            factors, factors_weight = 1.0, weight
+        factors *= factor
+        loss_sum += weight * loss
         weight_sum += weight
         norm_sum += norm
-        update = -size * slope_of(rule.loss, prediction, examples.targets[i], rule.epsilon) * weight
-        factor = max(0.0, 1.0 - size * rule.alpha)
-        norm = factor * factor * norm + update * (2.0 * factor * product + update * examples.squared_norms[i])
-        shrink *= factor
+        update = (-size * weight) * slope  # the slope comes last, and all else waits for it
+        shrink = max(0.0, 1.0 - size * rule.alpha)
+        norm = shrink * shrink * norm + update * (2.0 * shrink * product + update * examples.squared_norms[i])
         if rule.fit_intercept:
             intercept += update
-        previous = i
+        product, previous = next_product, i
         position += 1
-    _updated_dot(weights, rows, previous, previous, shrink, update)
+    _advance(weights, rows, previous, previous, previous, shrink, update)
     state.intercepts[0], state.squared_norm[0] = intercept, norm
-    state.sums[0] += loss_sum
+    state.sums[0] += loss_sum + factors_weight * math.log(factors)
     state.sums[1] += weight_sum
     state.sums[2] += 0.5 * rule.alpha * norm_sum
     return position
@@ -537,14 +803,13 @@ def _train_sparse(
         if _not_finite(prediction):
             return position
         size = step_size(rule, scratch.sizes, position, first_step + position, epoch)
-        loss = loss_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
-        _add_to_sums(state, loss, examples.weights[i], rule.alpha)
-        slope = slope_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
+        loss, factor, slope = loss_and_slope(rule.loss, prediction, examples.targets[i], rule.epsilon)
+        _add_to_sums(state, loss + math.log(factor), examples.weights[i], rule.alpha)
         update = -size * slope * examples.weights[i]
-        factor = max(0.0, 1.0 - size * rule.alpha)
-        state.squared_norm[0] *= factor * factor
-        state.squared_norm[0] += update * (2.0 * factor * product + update * examples.squared_norms[i])
-        _shrink(state, factor)
+        shrink = max(0.0, 1.0 - size * rule.alpha)
+        state.squared_norm[0] *= shrink * shrink
+        state.squared_norm[0] += update * (2.0 * shrink * product + update * examples.squared_norms[i])
+        _shrink(state, shrink)
         if update != 0.0:
             _sparse_add(state.weights, rows, i, update / state.scale[0])
         if rule.fit_intercept:
@@ -667,104 +932,121 @@ def _choose_train(
 @_compiled
 def num_kept(keep: float, size: int) -> int:
     """ceil(keep * size), at least one."""
-    return max(1, int(math.ceil(keep * size)))
+    return max(1, math.ceil(keep * size))
 
 
 @_compiled
-def _plan_epoch(rows: Rows, examples: Examples, state: State, rule: Rule, scratch: Scratch, epoch: int) -> bool:
-    """Algorithm 1's sequence of the epoch; whether all scores were finite."""
-    num = len(scratch.sequence)
-    scratch.length[0] = num if epoch < rule.start_epoch else num_kept(rule.keep, num)
-    if epoch < rule.start_epoch or rule.order == RANDOM:
-        shuffle(scratch.sequence, num, rule.key, epoch)
-    elif rule.order == RANDOM_ONCE:
-        shuffle(scratch.sequence, num, rule.key, 0)
-    elif rule.order == SEQUENTIAL:
-        for i in range(num):
-            scratch.sequence[i] = i
-    else:
-        fill_scores(rows, examples, state, rule, scratch.sequence[:0], 0, num, scratch.scores)
-        if _any_not_finite(scratch.scores):
-            return False
-        argsort(scratch.scores, num, rule.order == DESCENDING, scratch.sequence, scratch)
-    return True
-
-
-@_compiled
-def _deal_batches(rule: Rule, scratch: Scratch, epoch: int) -> None:
-    """The order from which Algorithm 2's batches are cut."""
-    num = len(scratch.order)
-    if rule.order == SEQUENTIAL:
+def _lay_out(rule: Rule, scratch: Scratch, epoch: int) -> None:
+    """The order that an epoch starts from: what is scored, what batches are cut from."""
+    num, is_started = len(scratch.order), epoch >= rule.start_epoch
+    is_sorted = rule.order in (DESCENDING, ASCENDING) and rule.batch_size == 0  # noqa: PLR6201 - numba has slow sets
+    if is_started and (rule.order == SEQUENTIAL or is_sorted):
         for i in range(num):
             scratch.order[i] = i
     else:
-        shuffle(scratch.order, num, rule.key, 0 if rule.order == RANDOM_ONCE else epoch)
+        shuffle(scratch.order, num, rule.key, 0 if is_started and rule.order == RANDOM_ONCE else epoch)
 
 
 @_compiled
-def _keep_hardest(rule: Rule, scratch: Scratch, begin: int, size: int, end: int) -> int:
-    """The hardest of the batch order[begin : begin + size] into sequence[end:], in the rule's order; how many."""
-    places, num = scratch.batch_places, num_kept(rule.keep, size)
-    argsort(scratch.scores, size, True, places, scratch)
-    if rule.order != DESCENDING:
-        places[:num].sort()
-    if rule.order == ASCENDING:
-        _sort_kept(scratch, num)
+def _choose(
+    rows: Rows,
+    examples: Examples,
+    state: State,
+    rule: Rule,
+    scratch: Scratch,
+    begin: int,
+    size: int,
+    end: int,
+    epoch: int,
+) -> int:
+    """From order[begin : begin + size] into sequence[end:], what is kept, in the rule's order.
+
+    Returns how many, or -1 where scores are not finite.
+    """
+    is_started = epoch >= rule.start_epoch
+    num = num_kept(rule.keep, size) if is_started else size
+    selects = rule.batch_size > 0 and num < size
+    is_sorted = rule.order == DESCENDING or rule.order == ASCENDING  # noqa: PLR1714 - numba has slow sets
+    if not is_started or not (is_sorted or selects):
+        for k in range(num):
+            scratch.sequence[end + k] = scratch.order[begin + k]
+        return num
+    fill_scores(rows, examples, state, rule, scratch.order, begin, size, scratch.scores)
+    if _any_not_finite(scratch.scores[:size]):
+        return -1
+    argsort(size, selects or rule.order == DESCENDING, scratch.places, scratch)
+    if selects and rule.order == ASCENDING:
+        _reverse_stably(scratch.places, scratch.scores, num)
+    elif selects and rule.order != DESCENDING:
+        _sort_places(scratch, num, size)
     for k in range(num):
-        scratch.sequence[end + k] = scratch.order[begin + places[k]]
+        scratch.sequence[end + k] = scratch.order[begin + scratch.places[k]]
     return num
 
 
 @_compiled
-def _sort_kept(scratch: Scratch, num: int) -> None:
-    """The kept places in ascending order of their scores."""
-    kept = scratch.batch_places[:num].copy()
-    for k in range(num):
-        scratch.scores[k] = scratch.scores[kept[k]]
-    argsort(scratch.scores, num, False, scratch.batch_places, scratch)
-    for k in range(num):
-        scratch.batch_places[k] = kept[scratch.batch_places[k]]
+def _reverse(values: Array, begin: int, end: int) -> None:
+    """values[begin:end] backwards."""
+    for k in range((end - begin) // 2):
+        values[begin + k], values[end - 1 - k] = values[end - 1 - k], values[begin + k]
 
 
 @_compiled
-def _train_in_batches(
-    rows: Rows, examples: Examples, state: State, rule: Rule, scratch: Scratch, first_step: int, epoch: int
-) -> bool:
-    """Algorithm 2: score each batch at the weights it finds, keep its hardest, update on them one at a time."""
-    _deal_batches(rule, scratch, epoch)
-    end = 0
-    for begin in range(0, len(scratch.order), rule.batch_size):
-        size = min(rule.batch_size, len(scratch.order) - begin)
-        fill_scores(rows, examples, state, rule, scratch.order, begin, size, scratch.scores)
-        if _any_not_finite(scratch.scores[:size]):
-            return False
-        num = _keep_hardest(rule, scratch, begin, size, end)
-        scratch.length[0] = end + num
-        reached = train(rows, examples, state, rule, scratch, end, end + num, first_step, epoch)
-        if reached < end + num:
-            scratch.length[0] = reached
-            return False
-        end += num
-    return True
+def _reverse_stably(places: Array, scores: Array, num: int) -> None:
+    """From a stable descending to a stable ascending order: backwards, but not among equals."""
+    _reverse(places, 0, num)
+    begin = 0
+    for k in range(1, num + 1):
+        if k == num or scores[places[k]] != scores[places[begin]]:
+            _reverse(places, begin, k)
+            begin = k
+
+
+@_compiled
+def _sort_places(scratch: Scratch, num: int, size: int) -> None:
+    """The first `num` places in increasing order."""
+    is_kept = scratch.spare_order
+    for k in range(size):
+        is_kept[k] = 0
+    for k in range(num):
+        is_kept[scratch.places[k]] = 1
+    num_found = 0
+    for k in range(size):
+        if is_kept[k] == 1:
+            scratch.places[num_found] = k
+            num_found += 1
 
 
 @_compiled
 def _train_epoch(
     rows: Rows, examples: Examples, state: State, rule: Rule, scratch: Scratch, first_step: int, epoch: int
 ) -> bool:
-    """One epoch by the rule; whether it ended with finite numbers. scratch.length[0] counts its steps."""
-    replays = rule.flip_flop and epoch % 2 == 1 and scratch.length[0] > 0
-    if replays:
-        scratch.sequence[: scratch.length[0]] = scratch.sequence[: scratch.length[0]][::-1].copy()
-    elif rule.batch_size > 0 and epoch >= rule.start_epoch:
-        return _train_in_batches(rows, examples, state, rule, scratch, first_step, epoch)
-    elif rule.order != GIVEN_ORDER:
-        scratch.length[0] = 0
-        if not _plan_epoch(rows, examples, state, rule, scratch, epoch):
+    """One epoch by the rule; whether its numbers stayed finite. scratch.length[0] counts its steps.
+
+    Algorithm 2 is a loop over batches: score each at the weights it finds, keep its hardest, update on them one at a
+    time. Algorithm 1 is the same with all examples as the one batch.
+    """
+    num = len(scratch.order)
+    is_ready = rule.order == GIVEN_ORDER
+    if rule.flip_flop and epoch % 2 == 1 and scratch.length[0] > 0:
+        _reverse(scratch.sequence, 0, scratch.length[0])
+        is_ready = True
+    if not is_ready:
+        _lay_out(rule, scratch, epoch)
+    is_cut = rule.batch_size > 0 and epoch >= rule.start_epoch and not is_ready
+    batch_size = rule.batch_size if is_cut else num
+    end = 0
+    for begin in range(0, num, batch_size):
+        size, count = min(batch_size, num - begin), scratch.length[0]
+        if not is_ready:
+            count = _choose(rows, examples, state, rule, scratch, begin, size, end, epoch)
+        reached = train(rows, examples, state, rule, scratch, end, end + count, first_step, epoch) if count > 0 else end
+        if reached < end + max(count, 1):
+            scratch.length[0] = reached
             return False
-    num = scratch.length[0]
-    scratch.length[0] = train(rows, examples, state, rule, scratch, 0, num, first_step, epoch)
-    return scratch.length[0] == num
+        end += count
+    scratch.length[0] = end
+    return True
 
 
 @_compiled

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Examples
+from gradorder.sklearn.compiled import Array
 from gradorder.sklearn.estimator import Matrix, OrderedSGD, Patience, problem_seed
 from gradorder.sklearn.step_sizes import StepSizes
-from gradorder.sklearn.training import Model, Progress, Trained, squared_norms
+from gradorder.sklearn.training import Model, Progress, Trained, examples_of, squared_norms
 
 _LOSSES = {"squared_error": compiled.SQUARED_ERROR, "huber": compiled.HUBER, "quartic": compiled.QUARTIC}
 
@@ -146,7 +146,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # s
             X, y, weights = X[training], y[training], weights[training]  # noqa: N806
         return self._train(
             X,
-            Examples(y, weights, squared_norms(X)),
+            examples_of(y, weights, squared_norms(X), fit_intercept=self.fit_intercept),
             model,
             loss=_LOSSES[self.loss],
             seed=problem_seed(seed, 0),

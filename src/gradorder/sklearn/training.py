@@ -63,6 +63,11 @@ def squared_norms(matrix: Array | sp.csr_matrix | sp.csr_array) -> Array:
     return np.asarray(sp.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape).sum(axis=1))
 
 
+def examples_of(targets: Array, weights: Array, norms: Array, *, fit_intercept: bool) -> Examples:
+    """Targets, weights and squared norms with what follows from them."""
+    return Examples(targets, weights, norms, weights * np.sqrt(norms + fit_intercept))
+
+
 @dataclass
 class Training:
     """A run under way.
@@ -147,8 +152,8 @@ class Training:
         return is_ordered and self.rule.order == compiled.GIVEN_ORDER
 
     def _current(self) -> Model:
-        weights = self._state.weights
-        return Model(weights.T if sp.issparse(self.matrix) and weights.ndim > 1 else weights, self._state.intercepts)
+        weights = self._state.weights.T if sp.issparse(self.matrix) else self._state.weights
+        return Model(weights[..., : self.matrix.shape[1]], self._state.intercepts)
 
     def _divergence(self, step: int, epoch: int) -> str:
         return (
@@ -218,6 +223,8 @@ class Training:
 
 def _state_of(model: Model, *, transposed: bool) -> State:
     weights = np.array(model.weights.T if transposed else model.weights, dtype=np.float64, order="C")
+    if weights.ndim == 1:
+        weights = np.pad(weights, (0, -len(weights) % compiled.LANES))  # whole vectors for the compiled loop
     intercepts = np.array(model.intercepts, dtype=np.float64)
     stopping = np.array([np.inf, 0.0])
     num_outputs = len(intercepts)
@@ -240,5 +247,6 @@ def _scratch_for(num_examples: int) -> Scratch:
     def keys() -> Array:
         return np.empty(num_examples, dtype=np.uint64)
 
-    length, scores, sizes = np.zeros(1, dtype=np.int64), np.zeros(num_examples), np.empty(0)
-    return Scratch(indices(), indices(), length, scores, keys(), keys(), indices(), indices(), sizes)
+    length, counts = np.zeros(1, dtype=np.int64), np.empty(compiled.NUM_COUNTS, dtype=np.int64)
+    scores, sizes = np.empty(num_examples), np.empty(0)
+    return Scratch(indices(), indices(), length, scores, keys(), keys(), indices(), indices(), counts, sizes)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import gradorder as go
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled, reference
 from gradorder.sklearn.estimator import problem_seed
+from gradorder.sklearn.training import _scratch_for
 
 ORDERINGS = {
     "random": go.Shuffled(),
@@ -151,19 +152,13 @@ def test_a_step_that_shrinks_the_weights_to_nothing():
         assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
 
 
-def scratch(num):
-    from gradorder.sklearn.training import _scratch_for
-
-    return _scratch_for(num)
-
-
 def argsorted(scores, *, descending):
-    order = np.empty(len(scores), dtype=np.int64)
-    compiled.argsort(scores, len(scores), descending, order, scratch(len(scores)))
+    order, scratch = np.empty(len(scores), dtype=np.int64), _scratch_for(len(scores))
+    scratch.scores[:] = scores
+    compiled.argsort(len(scores), descending, order, scratch)
     return order
 
 
-EQUAL_ABOVE = np.nextafter(np.full(5000, 1.0), 2)
 SCORES = {
     "random": np.random.default_rng(0).random(5000),
     "many ties": np.random.default_rng(0).integers(0, 20, 5000) / 7,
