@@ -130,6 +130,16 @@ class State(NamedTuple):
     """The best objective so far and the number of epochs without progress."""
 
 
+class Job(NamedTuple):
+    """All that the loop works on."""
+
+    rows: Rows
+    examples: Examples
+    state: State
+    rule: Rule
+    scratch: Scratch
+
+
 # Losses ---------------------------------------------------------------------------------------------------------
 
 
@@ -577,9 +587,7 @@ def _add_to_sums(state: State, loss: float, weight: float, alpha: float) -> None
 # Scores ---------------------------------------------------------------------------------------------------------
 
 
-def fill_scores(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def fill_scores(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
     """scores[k] = ||M_i||, the exact norm of the weighted example's loss gradient, for i = order[begin + k].
 
     The penalty has no part in M_i, as in the paper.
@@ -587,9 +595,8 @@ def fill_scores(
     raise NotImplementedError("only as a part of compiled functions")
 
 
-def _scores_dense(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def _scores_dense(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
+    rows, examples, state, rule = job.rows, job.examples, job.state, job.rule
     if rule.loss == LOG_LOSS:
         _logistic_scores(rows, examples, state, order, begin, num, scores)
         return
@@ -640,9 +647,8 @@ def _fill_logistic(num: int, margins: Array) -> None:
         margins[k] = (small if margins[k] > 0.0 else 1.0) / (1.0 + small)
 
 
-def _scores_sparse(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def _scores_sparse(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
+    rows, examples, state, rule = job.rows, job.examples, job.state, job.rule
     for k in range(num):
         i = order[begin + k]
         prediction = state.scale[0] * _sparse_dot(state.weights, rows, i) + state.intercepts[0]
@@ -658,9 +664,8 @@ def _norm(vector: Array) -> float:
     return math.sqrt(total)
 
 
-def _scores_softmax(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def _scores_softmax(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
+    rows, examples, state = job.rows, job.examples, job.state
     errors = state.pending
     for k in range(num):
         i = order[begin + k]
@@ -682,9 +687,8 @@ def _sparse_logits(rows: Rows, state: State, i: int) -> None:
         logits[c] = state.scale[0] * logits[c] + state.intercepts[c]
 
 
-def _scores_softmax_sparse(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def _scores_softmax_sparse(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
+    rows, examples, state = job.rows, job.examples, job.state
     for k in range(num):
         i = order[begin + k]
         _sparse_logits(rows, state, i)
@@ -693,33 +697,26 @@ def _scores_softmax_sparse(
 
 
 @_chosen_by_type(fill_scores)
-def _choose_scores(
-    rows: Rows, examples: Examples, state: State, rule: Rule, order: Array, begin: int, num: int, scores: Array
-) -> Callable[..., None]:  # noqa: ARG001
-    if isinstance(rows, types.BaseTuple):
-        return _scores_softmax_sparse if _is_softmax(state) else _scores_sparse
-    return _scores_softmax if _is_softmax(state) else _scores_dense
+def _choose_scores(job: Job, order: Array, begin: int, num: int, scores: Array) -> Callable[..., None]:  # noqa: ARG001
+    if _is_sparse(job):
+        return _scores_softmax_sparse if _is_softmax(job) else _scores_sparse
+    return _scores_softmax if _is_softmax(job) else _scores_dense
 
 
-def _is_softmax(state: Any) -> bool:  # noqa: ANN401 - a type of numba
-    num_dimensions: int = state.types[0].ndim
-    return num_dimensions == 2  # noqa: PLR2004
+def _is_sparse(job: Any) -> bool:  # noqa: ANN401 - a type of numba
+    return isinstance(job.types[job.fields.index("rows")], types.BaseTuple)
+
+
+def _is_softmax(job: Any) -> bool:  # noqa: ANN401 - a type of numba
+    state = job.types[job.fields.index("state")]
+    num_dimensions: int = state.types[state.fields.index("weights")].ndim
+    return num_dimensions > 1
 
 
 # Updates --------------------------------------------------------------------------------------------------------
 
 
-def train(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def train(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
     """Update on the examples scratch.sequence[begin:end], one at a time; step numbers are first_step + position.
 
     Returns the position it reached: `end`, or where a prediction was no longer finite.
@@ -727,17 +724,8 @@ def train(
     raise NotImplementedError("only as a part of compiled functions")
 
 
-def _train_dense(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def _train_dense(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
+    rows, examples, state, rule, scratch = job.rows, job.examples, job.state, job.rule, job.scratch
     weights, sequence = state.weights, scratch.sequence
     intercept, norm = state.intercepts[0], state.squared_norm[0]
     loss_sum, weight_sum, norm_sum = 0.0, 0.0, 0.0
@@ -785,17 +773,8 @@ def _train_dense(
     return position
 
 
-def _train_sparse(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def _train_sparse(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
+    rows, examples, state, rule, scratch = job.rows, job.examples, job.state, job.rule, job.scratch
     for position in range(begin, end):
         i = scratch.sequence[position]
         product = state.scale[0] * _sparse_dot(state.weights, rows, i)
@@ -817,17 +796,8 @@ def _train_sparse(
     return end
 
 
-def _train_softmax(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def _train_softmax(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
+    rows, examples, state, rule, scratch = job.rows, job.examples, job.state, job.rule, job.scratch
     weights, pending, previous, shrink = state.weights, state.pending, scratch.sequence[begin], 1.0
     pending[:] = 0.0
     position = begin
@@ -851,17 +821,8 @@ def _train_softmax(
     return position
 
 
-def _train_softmax_sparse(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def _train_softmax_sparse(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
+    rows, examples, state, rule, scratch = job.rows, job.examples, job.state, job.rule, job.scratch
     for position in range(begin, end):
         i = scratch.sequence[position]
         _sparse_logits(rows, state, i)
@@ -910,20 +871,10 @@ def _any_not_finite(values: Array) -> bool:
 
 
 @_chosen_by_type(train)
-def _choose_train(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> Callable[..., int]:  # noqa: ARG001
-    if isinstance(rows, types.BaseTuple):
-        return _train_softmax_sparse if _is_softmax(state) else _train_sparse
-    return _train_softmax if _is_softmax(state) else _train_dense
+def _choose_train(job: Job, begin: int, end: int, first_step: int, epoch: int) -> Callable[..., int]:  # noqa: ARG001
+    if _is_sparse(job):
+        return _train_softmax_sparse if _is_softmax(job) else _train_sparse
+    return _train_softmax if _is_softmax(job) else _train_dense
 
 
 # Epochs ---------------------------------------------------------------------------------------------------------
@@ -948,21 +899,12 @@ def _lay_out(rule: Rule, scratch: Scratch, epoch: int) -> None:
 
 
 @_compiled
-def _choose(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    size: int,
-    end: int,
-    epoch: int,
-) -> int:
+def _choose(job: Job, begin: int, size: int, end: int, epoch: int) -> int:
     """From order[begin : begin + size] into sequence[end:], what is kept, in the rule's order.
 
     Returns how many, or -1 where scores are not finite.
     """
+    rule, scratch = job.rule, job.scratch
     is_started = epoch >= rule.start_epoch
     num = num_kept(rule.keep, size) if is_started else size
     selects = rule.batch_size > 0 and num < size
@@ -971,7 +913,7 @@ def _choose(
         for k in range(num):
             scratch.sequence[end + k] = scratch.order[begin + k]
         return num
-    fill_scores(rows, examples, state, rule, scratch.order, begin, size, scratch.scores)
+    fill_scores(job, scratch.order, begin, size, scratch.scores)
     if _any_not_finite(scratch.scores[:size]):
         return -1
     argsort(size, selects or rule.order == DESCENDING, scratch.places, scratch)
@@ -1018,14 +960,13 @@ def _sort_places(scratch: Scratch, num: int, size: int) -> None:
 
 
 @_compiled
-def _train_epoch(
-    rows: Rows, examples: Examples, state: State, rule: Rule, scratch: Scratch, first_step: int, epoch: int
-) -> bool:
+def _train_epoch(job: Job, first_step: int, epoch: int) -> bool:
     """One epoch by the rule; whether its numbers stayed finite. scratch.length[0] counts its steps.
 
     Algorithm 2 is a loop over batches: score each at the weights it finds, keep its hardest, update on them one at a
     time. Algorithm 1 is the same with all examples as the one batch.
     """
+    rule, scratch = job.rule, job.scratch
     num = len(scratch.order)
     is_ready = rule.order == GIVEN_ORDER
     if rule.flip_flop and epoch % 2 == 1 and scratch.length[0] > 0:
@@ -1039,8 +980,8 @@ def _train_epoch(
     for begin in range(0, num, batch_size):
         size, count = min(batch_size, num - begin), scratch.length[0]
         if not is_ready:
-            count = _choose(rows, examples, state, rule, scratch, begin, size, end, epoch)
-        reached = train(rows, examples, state, rule, scratch, end, end + count, first_step, epoch) if count > 0 else end
+            count = _choose(job, begin, size, end, epoch)
+        reached = train(job, end, end + count, first_step, epoch) if count > 0 else end
         if reached < end + max(count, 1):
             scratch.length[0] = reached
             return False
@@ -1087,25 +1028,16 @@ def end_epoch(state: State, rule: Rule, num_steps: int, curve: Array, place: int
 
 
 @_compiled
-def run_epochs(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    curve: Array,
-    first_step: int,
-    epoch: int,
-    num_epochs: int,
-) -> tuple[int, int, int]:
+def run_epochs(job: Job, curve: Array, first_step: int, epoch: int, num_epochs: int) -> tuple[int, int, int]:
     """Train until all epochs are done, the objective no longer falls, or numbers are no longer finite.
 
     Returns how it ended, the next epoch and the next step (where it diverged: the epoch and the step it was in).
     """
+    state, rule, scratch = job.state, job.rule, job.scratch
     step, status = first_step, FINISHED
     for place in range(num_epochs):
         begin_epoch(state)
-        if not _train_epoch(rows, examples, state, rule, scratch, step, epoch):
+        if not _train_epoch(job, step, epoch):
             return DIVERGED, epoch, step + scratch.length[0]
         status = end_epoch(state, rule, scratch.length[0], curve, place)
         if status == DIVERGED:
@@ -1119,24 +1051,14 @@ def run_epochs(
 
 
 @_compiled
-def scores_of(rows: Rows, examples: Examples, state: State, rule: Rule, order: Array) -> Array:
+def scores_of(job: Job, order: Array) -> Array:
     """The scores of the examples in `order` at the current weights."""
     scores = np.empty(len(order))
-    fill_scores(rows, examples, state, rule, order, 0, len(order), scores)
+    fill_scores(job, order, 0, len(order), scores)
     return scores
 
 
 @_compiled
-def train_part(
-    rows: Rows,
-    examples: Examples,
-    state: State,
-    rule: Rule,
-    scratch: Scratch,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
-) -> int:
+def train_part(job: Job, begin: int, end: int, first_step: int, epoch: int) -> int:
     """`train` for callers that are not compiled."""
-    return train(rows, examples, state, rule, scratch, begin, end, first_step, epoch)
+    return train(job, begin, end, first_step, epoch)

@@ -11,7 +11,7 @@ import torch
 from gradorder.orderings import Ordering
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Examples, Rows, Rule, Scratch, State
+from gradorder.sklearn.compiled import Array, Examples, Job, Rows, Rule, Scratch, State
 from gradorder.sklearn.step_sizes import StepSizes
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
@@ -127,13 +127,14 @@ class Training:
         else:
             # An epoch before the start, or one that replays another, needs no order from outside.
             rule = self.rule._replace(order=compiled.RANDOM) if self.rule.order == compiled.GIVEN_ORDER else self.rule
-            status, epoch, step = compiled.run_epochs(
-                self._rows, self.examples, self._state, rule, self._scratch, curve, step, epoch, num_epochs
-            )
+            status, epoch, step = compiled.run_epochs(self._job(rule), curve, step, epoch, num_epochs)
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))
         self.progress = Progress(step, epoch)
         return status
+
+    def _job(self, rule: Rule) -> Job:
+        return Job(self._rows, self.examples, self._state, rule, self._scratch)
 
     def _num_steps(self, epoch: int) -> int:
         num, size, keep = self.matrix.shape[0], self.rule.batch_size, self.rule.keep
@@ -175,9 +176,7 @@ class Training:
             order = self._order(scores, len(everything), generator)[:kept]
             self._scratch.sequence[:kept] = order
             self._scratch.length[0] = kept
-            return compiled.run_epochs(
-                self._rows, self.examples, self._state, self.rule, self._scratch, curve, step, epoch, 1
-            )
+            return compiled.run_epochs(self._job(self.rule), curve, step, epoch, 1)
         return self._run_given_batches(curve, generator)
 
     def _run_given_batches(self, curve: Array, generator: torch.Generator) -> tuple[int, int, int]:
@@ -190,9 +189,7 @@ class Training:
             batch = order[begin : begin + self.rule.batch_size]
             kept = self._kept(batch, generator)
             sequence[end : end + len(kept)] = kept
-            reached = compiled.train_part(
-                self._rows, self.examples, self._state, self.rule, self._scratch, end, end + len(kept), step, epoch
-            )
+            reached = compiled.train_part(self._job(self.rule), end, end + len(kept), step, epoch)
             if reached < end + len(kept):
                 return compiled.DIVERGED, epoch, step + reached
             end += len(kept)
@@ -209,7 +206,7 @@ class Training:
         return order
 
     def _scores(self, order: Array) -> Array:
-        return compiled.scores_of(self._rows, self.examples, self._state, self.rule, order)
+        return compiled.scores_of(self._job(self.rule), order)
 
     def _order(self, scores: Array | None, num_examples: int, generator: torch.Generator) -> Array:
         """An ordering may be the user's own, so what it gives is checked before it is used as indices."""
