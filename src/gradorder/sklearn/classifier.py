@@ -43,7 +43,59 @@ def _has_probabilities(estimator: "OrderedSGDClassifier") -> bool:
 
 @final
 class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] # scikit-learn has no types
-    """TODO."""
+    """Linear classification trained by SGD, one example at a time, hardest first (Algorithms 1 and 2).
+
+    As scikit-learn's `SGDClassifier`, with an order. More than two classes are one model against the rest each for
+    "log_loss" and "hinge", each with its own scores and orders, and one model for "multinomial", the cross-entropy of
+    the softmax.
+
+    An example's score is the exact norm of the gradient of its weighted loss at the current weights, without the
+    penalty: weight_i |loss'| sqrt(||x_i||^2 + 1), with ||softmax - onehot|| for |loss'| in the softmax.
+
+    Args:
+        loss: "log_loss", "hinge" or "multinomial".
+        ordering: an ordering of the library such as `gradorder.Descending()`, or a name for it: "random", "descending",
+            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential".
+        batch_size: None for Algorithm 1, every epoch ordered as a whole. A number S, or a fraction of the examples, for
+            Algorithm 2: random batches of S, each scored at the weights it finds.
+        keep: Algorithm 1 trains on this fraction of the order, its beginning; Algorithm 2 on the hardest
+            ceil(keep * S) of each batch, at least one, in the given ordering.
+        start_epoch: epochs before it are random and complete.
+        schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
+            name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
+            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
+        eta0: the first step size. If not given 0.01. Not with a schedule object, which has its own.
+        penalty: "l2", alpha / 2 ||w||^2 without the intercept, or None.
+        alpha: of the penalty.
+        fit_intercept: whether to have one.
+        max_iter: the most epochs.
+        tol: training ends when the objective has not fallen by more than this for `n_iter_no_change` epochs; None for
+            exactly `max_iter` epochs.
+        early_stopping: look at the accuracy of held-out examples in place of the objective.
+        validation_fraction: how many to hold out.
+        n_iter_no_change: see `tol`.
+        class_weight: weights by label, "balanced", or None; multiplied with the examples' own.
+        random_state: a seed, a `RandomState`, or None for a new seed every time; numpy's global state is never used.
+        warm_start: `fit` goes on from the last model.
+
+    Attributes:
+        coef_: (1, d) for two classes, else (K, d).
+        intercept_: (1,), or (K,).
+        n_iter_: epochs of the last fit, the most of its models.
+        t_: one more than the number of updates.
+        loss_curve_: the mean objective of each epoch as training saw it: each example's loss just before its update,
+            averaged with the examples' weights, and the penalty; the mean over the models, where there
+            are several.
+        n_features_in_: d.
+        feature_names_in_: the columns of a data frame.
+        classes_: the labels.
+
+    Example:
+        >>> inputs = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> model = OrderedSGDClassifier(eta0=0.5, random_state=0).fit(inputs, ["low", "low", "high", "high"])
+        >>> model.predict([[-1.0], [4.0]]).tolist()
+        ['low', 'high']
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OrderedSGD._parameter_constraints,  # noqa: SLF001 - of the class itself
@@ -118,7 +170,9 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
             coef_init = self.coef_ if coef_init is None and is_warm else coef_init
             intercept_init = self.intercept_ if intercept_init is None and is_warm else intercept_init
             start = self._start(X.shape[1], coef_init, intercept_init)
-            trained = self._trained(X, y, sample_weight, start, Progress(), self.max_iter)
+            trained = self._trained(
+                X, y, sample_weight=sample_weight, start=start, progress=Progress(), num_epochs=self.max_iter
+            )
             self._set(trained, 0, [], X.dtype)
         self._warn_if_not_converged(has_converged=all(each.has_converged for each in trained))
         return self
@@ -145,7 +199,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
             check_classification_targets(y)
             start = self._start(X.shape[1], *((None, None) if is_first else (self.coef_, self.intercept_)))
             progress = Progress() if is_first else Progress(int(self.t_) - 1, self._num_epochs)
-            trained = self._trained(X, y, sample_weight, start, progress, 1)
+            trained = self._trained(X, y, sample_weight=sample_weight, start=start, progress=progress, num_epochs=1)
             self._set(trained, progress.epoch, [] if is_first else self.loss_curve_, X.dtype)
         return self
 
@@ -178,7 +232,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Matrix) -> Array:  # noqa: N803
         """The logarithm of `predict_proba`."""
-        return np.log(self.predict_proba(X))
+        logarithms: Array = np.log(self.predict_proba(X))
+        return logarithms
 
     # Between coef_ and the models that are trained ----------------------------------------------------------------
 
@@ -216,12 +271,13 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
 
     def _trained(
         self,
-        X: Matrix,
+        X: Matrix,  # noqa: N803
         y: Array,
+        *,
         sample_weight: Matrix,
         start: list[Model],
         progress: Progress,
-        num_epochs: int,  # noqa: N803
+        num_epochs: int,
     ) -> list[Trained]:
         seed, weights, labels = self._seed(), self._example_weights(sample_weight, X), self._labels(y)
         problems = self._problems(y, labels)
@@ -304,7 +360,8 @@ def _normalised(positive: Array) -> Array:
     """Rows that sum to one; a row of zeros becomes uniform."""
     totals = positive.sum(axis=1, keepdims=True)
     uniform = np.full_like(positive, 1 / positive.shape[1])
-    return np.divide(positive, totals, out=uniform, where=totals > 0)
+    normalised: Array = np.divide(positive, totals, out=uniform, where=totals > 0)
+    return normalised
 
 
 def _mean_curve(curves: list[list[float]]) -> list[float]:

@@ -1,7 +1,7 @@
 """The compiled training loop: losses, scores, orders and updates, one example at a time (Algorithms 1 and 2).
 
-Everything compiled stands in this one file, because numba looks only at a function's own file to see whether what it
-has cached is still true. The slow and obvious version of the same is `reference.py`.
+All that is compiled, but for `vectors.py`, stands in this one file, because numba looks only at a function's own file
+to see whether what it has cached is still true. The slow and obvious version of the same is `reference.py`.
 
 A data set is `rows`: a C-contiguous matrix (n, d), or the three arrays of a CSR matrix as a tuple. A model is
 `weights` of shape (d,) with one intercept, or, for the softmax over K classes, of shape (K, d), with CSR rows (d, K),
@@ -14,20 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import literal_unroll, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
+
+from gradorder.sklearn.vectors import FLAGS, advance, prefetch, vector_dot
 
 Array = np.ndarray[Any, Any]
 Rows = Any
 """A matrix, or the three arrays of a CSR matrix."""
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums may be reordered and multiplications fused; NaN and infinity keep their meaning, since divergence is found by
-# them.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-_OPTIONS = {"fastmath": _FASTMATH, "error_model": "numpy", "boundscheck": False}
+_OPTIONS: Any = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 
 SQUARED_ERROR, HUBER, QUARTIC, LOG_LOSS, HINGE, MULTINOMIAL = range(6)
 SEQUENTIAL, RANDOM, RANDOM_ONCE, DESCENDING, ASCENDING, GIVEN_ORDER = range(6)
@@ -36,7 +33,6 @@ FINISHED, CONVERGED, DIVERGED = range(3)
 
 _SMALLEST_SCALE = 1e-9
 _LINE = 64  # bytes
-LANES = 8
 _AHEAD = 8
 _FITS_CACHE = 2**17  # numbers; rows of a matrix up to this size need not be asked for ahead of time
 _LARGEST_FACTORS = 1e300
@@ -174,9 +170,9 @@ def loss_and_slope(loss: int, prediction: float, target: float, epsilon: float) 
 
 
 @_compiled
-def softmax_in_place(logits: Array, label: int) -> float:
+def softmax_in_place(logits: Array, target: float) -> float:
     """Logits become probabilities minus one-hot; returns the cross-entropy loss."""
-    highest = logits[0]
+    label, highest = int(target), logits[0]
     for k in range(1, len(logits)):
         highest = max(highest, logits[k])
     own = logits[label] - highest
@@ -187,7 +183,7 @@ def softmax_in_place(logits: Array, label: int) -> float:
     for k in range(len(logits)):
         logits[k] /= total
     logits[label] -= 1.0
-    return math.log(total) - own
+    return math.log(total) - float(own)
 
 
 # Step sizes -----------------------------------------------------------------------------------------------------
@@ -197,7 +193,7 @@ def softmax_in_place(logits: Array, label: int) -> float:
 def step_size(rule: Rule, sizes: Array, position: int, step: int, epoch: int) -> float:
     """The step size of one update, the formulas of `gradorder.schedules`; `position` is the step within the epoch."""
     if rule.schedule == GIVEN_SIZES:
-        return sizes[position]
+        return float(sizes[position])
     if rule.schedule == CONSTANT:
         return rule.a
     count = step if rule.schedule <= INVERSE_SQRT_PER_STEP else epoch
@@ -308,7 +304,7 @@ def _fill_keys(num: int, descending: bool, order: Array, scratch: Scratch) -> tu
 
 
 @_compiled
-def _counting_pass(
+def _counting_pass(  # noqa: PLR0917 - a compiled function takes no keywords
     keys: Array, order: Array, new_keys: Array, new_order: Array, num: int, low: int, digit: int, places: Array
 ) -> None:
     """Sort keys and order by `digit` bits of the keys from bit `low` on; equal ones keep their order."""
@@ -347,172 +343,10 @@ def _insertion_sorted(keys: Array, order: Array, num: int, most_moves: int) -> b
 # Rows: a dot product, an update ---------------------------------------------------------------------------------
 
 
-@intrinsic
-def _prefetch(typing_context: Any, rows: Any, i: Any, j: Any) -> Any:  # noqa: ANN401, ARG001 - types of numba
-    """Ask the processor for the cache line of rows[i, j], which is needed soon."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = cgutils.get_item_pointer(context, builder, signature.args[0], array, arguments[1:])
-        pointer, number = ir.PointerType(ir.IntType(8)), ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [pointer, number, number, number]), "llvm.prefetch.p0"
-        )
-        builder.call(function, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(rows, i, j), generate
-
-
-_FLAGS = tuple(sorted(_FASTMATH))
-
-
-class _Vectors:
-    """Writes LLVM code for vectors of eight numbers, as loops over d compile badly where d is small."""
-
-    def __init__(self, context: Any, builder: Any) -> None:  # noqa: ANN401
-        self.context, self.builder = context, builder
-        self.double = ir.VectorType(ir.DoubleType(), LANES)
-
-    def splat(self, number: Any) -> Any:  # noqa: ANN401
-        """The same number eight times."""
-        one = self.builder.insert_element(ir.Constant(self.double, ir.Undefined), number, ir.IntType(32)(0))
-        return self.builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
-
-    def load(self, start: Any, j: Any, mask: Any = None) -> Any:  # noqa: ANN401
-        """start[j : j + 8] as doubles; where the mask is given, zeros outside of it."""
-        number = start.type.pointee
-        vector = ir.VectorType(number, LANES)
-        place = self.builder.bitcast(self.builder.gep(start, [j]), ir.PointerType(vector))
-        if mask is None:
-            loaded = self.builder.load(place, align=4)
-        else:
-            size = 64 if isinstance(number, ir.DoubleType) else 32
-            function = self._function(
-                f"llvm.masked.load.v{LANES}f{size}.p0", vector, [place.type, ir.IntType(32), mask.type, vector]
-            )
-            loaded = self.builder.call(function, [place, ir.IntType(32)(4), mask, ir.Constant(vector, [0.0] * LANES)])
-        return loaded if isinstance(number, ir.DoubleType) else self.builder.fpext(loaded, self.double)
-
-    def store(self, values: Any, start: Any, j: Any) -> None:  # noqa: ANN401
-        """start[j : j + 8] = values."""
-        place = self.builder.bitcast(self.builder.gep(start, [j]), ir.PointerType(self.double))
-        self.builder.store(values, place, align=8)
-
-    def multiply_add(self, x: Any, y: Any, z: Any) -> Any:  # noqa: ANN401
-        """x * y + z."""
-        return self.builder.fadd(self.builder.fmul(x, y, flags=_FLAGS), z, flags=_FLAGS)
-
-    def new_sum(self) -> Any:  # noqa: ANN401
-        """Room for a running sum, zero."""
-        return cgutils.alloca_once_value(self.builder, ir.Constant(self.double, [0.0] * LANES))
-
-    def add_to(self, running: Any, x: Any, y: Any) -> None:  # noqa: ANN401
-        """Add x * y to a running sum."""
-        self.builder.store(self.multiply_add(x, y, self.builder.load(running)), running)
-
-    def total(self, running: Any) -> Any:  # noqa: ANN401
-        """The sum of the eight."""
-        name, number = f"llvm.vector.reduce.fadd.v{LANES}f64", ir.DoubleType()
-        function = self._function(name, number, [number, self.double])
-        return self.builder.call(function, [number(0.0), self.builder.load(running)], fastmath=_FLAGS)
-
-    def loop(self, num: Any, block: Callable[[Any, Any], None]) -> None:  # noqa: ANN401
-        """`block(j, None)` for each whole vector of range(num), `block(j, mask)` for what is left."""
-        builder, zero = self.builder, ir.IntType(64)(0)
-        num_whole = builder.and_(num, ir.IntType(64)(-LANES))
-        with cgutils.for_range_slice(builder, zero, num_whole, ir.IntType(64)(LANES), inc=True) as (j, _):
-            block(j, None)
-        rest = builder.sub(num, num_whole)
-        with builder.if_then(builder.icmp_signed(">", rest, zero)):
-            block(num_whole, self.first(rest))
-
-    def start(self, kind: Any, array: Any, row: Any = None) -> Any:  # noqa: ANN401
-        """The address of an array, or of a row of it."""
-        place = [ir.IntType(64)(0)] if row is None else [row, ir.IntType(64)(0)]
-        struct = self.context.make_array(kind)(self.context, self.builder, array)
-        return cgutils.get_item_pointer(self.context, self.builder, kind, struct, place)
-
-    def num_columns(self, kind: Any, array: Any) -> Any:  # noqa: ANN401
-        """The second number of the shape."""
-        return cgutils.unpack_tuple(
-            self.builder, self.context.make_array(kind)(self.context, self.builder, array).shape
-        )[1]
-
-    def first(self, num: Any) -> Any:  # noqa: ANN401
-        """The mask of the first `num` lanes."""
-        kind = ir.VectorType(ir.IntType(64), LANES)
-        one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), num, ir.IntType(32)(0))
-        nums = self.builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
-        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(LANES))), nums)
-
-    def _function(self, name: str, result: Any, arguments: Any) -> Any:  # noqa: ANN401
-        return cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(result, arguments), name)
-
-
-@intrinsic
-def _advance(
-    typing_context: Any,  # noqa: ANN401, ARG001 - all of these are types of numba
-    weights: Any,  # noqa: ANN401
-    rows: Any,  # noqa: ANN401
-    previous: Any,  # noqa: ANN401
-    current: Any,  # noqa: ANN401
-    following: Any,  # noqa: ANN401
-    shrink: Any,  # noqa: ANN401
-    update: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """In one pass w <- shrink * w + update * x_previous; returns w.x_following and x_current.x_following.
-
-    From these two follows the next prediction as soon as the update on x_current is known, so that the pass for one
-    step and the loss of the next one run at the same time. Weights are padded with zeros to whole vectors.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        vectors = _Vectors(context, builder)
-        start = vectors.start(signature.args[0], arguments[0])
-        x_previous, x_current, x_following = (
-            vectors.start(signature.args[1], arguments[1], row) for row in arguments[2:5]
-        )
-        shrink, update = vectors.splat(arguments[5]), vectors.splat(arguments[6])
-        product, cross = vectors.new_sum(), vectors.new_sum()
-
-        def block(j: Any, mask: Any) -> None:  # noqa: ANN401
-            change = builder.fmul(update, vectors.load(x_previous, j, mask), flags=_FLAGS)
-            weight = vectors.multiply_add(shrink, vectors.load(start, j), change)
-            vectors.store(weight, start, j)
-            following = vectors.load(x_following, j, mask)
-            vectors.add_to(product, weight, following)
-            vectors.add_to(cross, vectors.load(x_current, j, mask), following)
-
-        vectors.loop(vectors.num_columns(signature.args[1], arguments[1]), block)
-        return context.make_tuple(builder, signature.return_type, [vectors.total(product), vectors.total(cross)])
-
-    result = types.UniTuple(types.float64, 2)
-    return result(weights, rows, previous, current, following, shrink, update), generate
-
-
-@intrinsic
-def _vector_dot(typing_context: Any, weights: Any, rows: Any, i: Any) -> Any:  # noqa: ANN401, ARG001 - types of numba
-    """w.x_i, the weights padded with zeros to whole vectors."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        vectors = _Vectors(context, builder)
-        weights = vectors.start(signature.args[0], arguments[0])
-        row = vectors.start(signature.args[1], arguments[1], arguments[2])
-        product = vectors.new_sum()
-        vectors.loop(
-            vectors.num_columns(signature.args[1], arguments[1]),
-            lambda j, mask: vectors.add_to(product, vectors.load(weights, j), vectors.load(row, j, mask)),
-        )
-        return vectors.total(product)
-
-    return types.float64(weights, rows, i), generate
-
-
 @_inlined
 def _prefetch_row(rows: Array, i: int) -> None:
     for j in range(0, rows.shape[1], _LINE // rows.itemsize):
-        _prefetch(rows, i, j)
+        prefetch(rows, i, j)
 
 
 @_compiled
@@ -525,8 +359,10 @@ def _dot(weights: Array, rows: Array, i: int) -> float:
 
 
 @_compiled
-def _updated_dot(weights: Array, rows: Array, previous: int, current: int, shrink: float, update: float) -> float:
-    """w <- shrink * w + update * x_previous, and then w.x_current, in one pass over the weights."""
+def _updated_dot(  # noqa: PLR0917 - a compiled function takes no keywords
+    weights: Array, rows: Array, previous: int, current: int, shrink: float, update: float
+) -> float:
+    """Do w <- shrink * w + update * x_previous, and then w.x_current, in one pass over the weights."""
     total = 0.0
     for j in range(rows.shape[1]):
         weight = shrink * weights[j] + update * rows[previous, j]
@@ -547,7 +383,7 @@ def _sparse_dot(weights: Array, rows: Rows, i: int) -> float:
 
 @_compiled
 def _sparse_add(weights: Array, rows: Rows, i: int, update: float) -> None:
-    """W <- w + update * x_i for CSR rows."""
+    """Do w <- w + update * x_i for CSR rows."""
     values, columns, starts = rows
     for k in range(starts[i], starts[i + 1]):
         weights[columns[k]] += update * values[k]
@@ -598,24 +434,22 @@ def fill_scores(job: Job, order: Array, begin: int, num: int, scores: Array) -> 
 def _scores_dense(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
     rows, examples, state, rule = job.rows, job.examples, job.state, job.rule
     if rule.loss == LOG_LOSS:
-        _logistic_scores(rows, examples, state, order, begin, num, scores)
+        _logistic_scores(job, order, begin, num, scores)
         return
     for k in range(num):
         i = order[begin + k]
-        prediction = _vector_dot(state.weights, rows, i) + state.intercepts[0]
+        prediction = vector_dot(state.weights, rows, i) + state.intercepts[0]
         slope = slope_of(rule.loss, prediction, examples.targets[i], rule.epsilon)
         scores[k] = abs(slope) * examples.score_factors[i]
 
 
 @_compiled
-def _logistic_scores(
-    rows: Rows, examples: Examples, state: State, order: Array, begin: int, num: int, scores: Array
-) -> None:
+def _logistic_scores(job: Job, order: Array, begin: int, num: int, scores: Array) -> None:
     """The same for the logistic loss, whose slopes are faster computed all at once."""
-    largest = 0.0
+    rows, examples, state, largest = job.rows, job.examples, job.state, 0.0
     for k in range(num):
         i = order[begin + k]
-        scores[k] = (_vector_dot(state.weights, rows, i) + state.intercepts[0]) * examples.targets[i]
+        scores[k] = (vector_dot(state.weights, rows, i) + state.intercepts[0]) * examples.targets[i]
         largest = max(largest, abs(scores[k]))
     if largest < _LARGEST_MARGIN:
         _fill_logistic(num, scores)
@@ -671,7 +505,7 @@ def _scores_softmax(job: Job, order: Array, begin: int, num: int, scores: Array)
         i = order[begin + k]
         for c in range(len(errors)):
             errors[c] = _dot(state.weights[c], rows, i) + state.intercepts[c]
-        softmax_in_place(errors, np.int64(examples.targets[i]))
+        softmax_in_place(errors, examples.targets[i])
         scores[k] = _norm(errors) * examples.score_factors[i]
 
 
@@ -692,7 +526,7 @@ def _scores_softmax_sparse(job: Job, order: Array, begin: int, num: int, scores:
     for k in range(num):
         i = order[begin + k]
         _sparse_logits(rows, state, i)
-        softmax_in_place(state.pending, np.int64(examples.targets[i]))
+        softmax_in_place(state.pending, examples.targets[i])
         scores[k] = _norm(state.pending) * examples.score_factors[i]
 
 
@@ -733,7 +567,7 @@ def _train_dense(job: Job, begin: int, end: int, first_step: int, epoch: int) ->
     # What is done to the weights in one step is made up for in the next: w <- shrink * w + update * x_previous.
     shrink, update, previous = 1.0, 0.0, sequence[begin]
     product, cross = (
-        _vector_dot(weights, rows, previous),
+        vector_dot(weights, rows, previous),
         0.0,
     )  # of the weights, and of x_previous, with the example to come
     num_ahead = _AHEAD if rows.size > _FITS_CACHE else 0
@@ -747,7 +581,7 @@ def _train_dense(job: Job, begin: int, end: int, first_step: int, epoch: int) ->
         if _not_finite(prediction):
             break
         following = sequence[min(position + 1, end - 1)]
-        next_product, cross = _advance(weights, rows, previous, i, following, shrink, update)
+        next_product, cross = advance(weights, rows, previous, i, following, shrink, update)
         size = step_size(rule, scratch.sizes, position, first_step + position, epoch)
         weight = examples.weights[i]
         loss, factor, slope = loss_and_slope(rule.loss, prediction, examples.targets[i], rule.epsilon)
@@ -765,7 +599,7 @@ def _train_dense(job: Job, begin: int, end: int, first_step: int, epoch: int) ->
             intercept += update
         product, previous = next_product, i
         position += 1
-    _advance(weights, rows, previous, previous, previous, shrink, update)
+    advance(weights, rows, previous, previous, previous, shrink, update)
     state.intercepts[0], state.squared_norm[0] = intercept, norm
     state.sums[0] += loss_sum + factors_weight * math.log(factors)
     state.sums[1] += weight_sum
@@ -810,7 +644,7 @@ def _train_softmax(job: Job, begin: int, end: int, first_step: int, epoch: int) 
         if _any_not_finite(pending):
             return position
         size = step_size(rule, scratch.sizes, position, first_step + position, epoch)
-        loss = softmax_in_place(pending, np.int64(examples.targets[i]))
+        loss = softmax_in_place(pending, examples.targets[i])
         _add_to_sums(state, loss, examples.weights[i], rule.alpha)
         shrink = max(0.0, 1.0 - size * rule.alpha)
         _softmax_updates(state, rule, shrink, -size * examples.weights[i], examples.squared_norms[i])
@@ -831,7 +665,7 @@ def _train_softmax_sparse(job: Job, begin: int, end: int, first_step: int, epoch
         size = step_size(rule, scratch.sizes, position, first_step + position, epoch)
         for c in range(len(state.pending)):
             state.products[c] = state.pending[c] - state.intercepts[c]
-        loss = softmax_in_place(state.pending, np.int64(examples.targets[i]))
+        loss = softmax_in_place(state.pending, examples.targets[i])
         _add_to_sums(state, loss, examples.weights[i], rule.alpha)
         factor = max(0.0, 1.0 - size * rule.alpha)
         _softmax_updates(state, rule, factor, -size * examples.weights[i], examples.squared_norms[i])
@@ -890,7 +724,7 @@ def num_kept(keep: float, size: int) -> int:
 def _lay_out(rule: Rule, scratch: Scratch, epoch: int) -> None:
     """The order that an epoch starts from: what is scored, what batches are cut from."""
     num, is_started = len(scratch.order), epoch >= rule.start_epoch
-    is_sorted = rule.order in (DESCENDING, ASCENDING) and rule.batch_size == 0  # noqa: PLR6201 - numba has slow sets
+    is_sorted = rule.order in (DESCENDING, ASCENDING) and rule.batch_size == 0
     if is_started and (rule.order == SEQUENTIAL or is_sorted):
         for i in range(num):
             scratch.order[i] = i
@@ -1004,7 +838,7 @@ def begin_epoch(state: State) -> None:
 def _objective(state: State, num_steps: int) -> float:
     """The mean over the steps of the epoch: weighted losses before each update, and the penalty."""
     loss = state.sums[0] / state.sums[1] if state.sums[1] > 0 else 0.0
-    return loss + state.sums[2] / num_steps
+    return float(loss + state.sums[2] / num_steps)
 
 
 @_compiled

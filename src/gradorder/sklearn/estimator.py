@@ -1,11 +1,10 @@
-"""What the regressor and the classifier share: parameters, the data as it is trained on, and a fit that is all or nothing."""
+"""What the regressor and the classifier share: parameters, data as it is trained on, a fit that is all or nothing."""
 
-from abc import abstractmethod
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
-import warnings
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -141,12 +140,12 @@ class OrderedSGD(BaseEstimator):  # type: ignore[misc] # scikit-learn has no typ
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """A fit that fails leaves the estimator as it was."""
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
 

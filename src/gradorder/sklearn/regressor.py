@@ -23,7 +23,59 @@ _LOSSES = {"squared_error": compiled.SQUARED_ERROR, "huber": compiled.HUBER, "qu
 
 @final
 class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # scikit-learn has no types
-    """TODO."""
+    """Linear regression trained by SGD, one example at a time, hardest first (Algorithms 1 and 2).
+
+    As scikit-learn's `SGDRegressor`, with an order. With r = w.x + b - y the losses are r^2 / 2 ("squared_error"),
+    the same up to |r| = epsilon and linear beyond ("huber"), and r^4 + r^2 ("quartic", the paper's).
+
+    An example's score is the exact norm of the gradient of its weighted loss at the current weights, without the
+    penalty: weight_i |loss'| sqrt(||x_i||^2 + 1).
+
+    Args:
+        loss: "squared_error", "huber" or "quartic".
+        ordering: an ordering of the library such as `gradorder.Descending()`, or a name for it: "random", "descending",
+            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential".
+        batch_size: None for Algorithm 1, every epoch ordered as a whole. A number S, or a fraction of the examples, for
+            Algorithm 2: random batches of S, each scored at the weights it finds.
+        keep: Algorithm 1 trains on this fraction of the order, its beginning; Algorithm 2 on the hardest
+            ceil(keep * S) of each batch, at least one, in the given ordering.
+        start_epoch: epochs before it are random and complete.
+        schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
+            name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
+            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
+        eta0: the first step size. If not given 0.01, or less where the data are on a larger scale, so that one update
+            never overshoots: 1 / max_i(curvature weight_i (||x_i||^2 + 1)). Not with a schedule object, which has its
+            own.
+        penalty: "l2", alpha / 2 ||w||^2 without the intercept, or None.
+        alpha: of the penalty.
+        epsilon: of the Huber loss.
+        fit_intercept: whether to have one.
+        max_iter: the most epochs.
+        tol: training ends when the objective has not fallen by more than this for `n_iter_no_change` epochs; None for
+            exactly `max_iter` epochs.
+        early_stopping: look at the R^2 of held-out examples in place of the objective.
+        validation_fraction: how many to hold out.
+        n_iter_no_change: see `tol`.
+        random_state: a seed, a `RandomState`, or None for a new seed every time; numpy's global state is never used.
+        warm_start: `fit` goes on from the last model.
+
+    Attributes:
+        coef_: (d,).
+        intercept_: (1,).
+        n_iter_: epochs of the last fit.
+        t_: one more than the number of updates.
+        loss_curve_: the mean objective of each epoch as training saw it: each example's loss just before its update,
+            averaged with the examples' weights, and the penalty.
+        n_features_in_: d.
+        feature_names_in_: the columns of a data frame.
+
+    Example:
+        >>> inputs = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> model = OrderedSGDRegressor(schedule="constant", eta0=0.1, alpha=0, tol=1e-12)
+        >>> _ = model.fit(inputs, [1.0, 3.0, 5.0, 7.0])
+        >>> model.predict([[4.0]]).round(2)
+        array([9.])
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OrderedSGD._parameter_constraints,  # noqa: SLF001 - of the class itself
@@ -98,7 +150,9 @@ class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # s
             if intercept_init is None and is_warm:
                 intercept_init = self.intercept_
             model = _initial_model(coef_init, intercept_init, X.shape[1])
-            trained = self._trained(X, y, sample_weight, model, Progress(), self.max_iter)
+            trained = self._trained(
+                X, y, sample_weight=sample_weight, model=model, progress=Progress(), num_epochs=self.max_iter
+            )
             self._set(trained, 0, [], X.dtype)
         self._warn_if_not_converged(has_converged=trained.has_converged)
         return self
@@ -118,7 +172,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # s
             X, y = self._checked(X, y, reset=is_first, y_numeric=True)  # noqa: N806
             model = Model(np.zeros(X.shape[1]), np.zeros(1)) if is_first else Model(self.coef_, self.intercept_)
             progress = Progress() if is_first else Progress(int(self.t_) - 1, self._num_epochs)
-            trained = self._trained(X, y, sample_weight, model, progress, 1)
+            trained = self._trained(X, y, sample_weight=sample_weight, model=model, progress=progress, num_epochs=1)
             self._set(trained, progress.epoch, [] if is_first else self.loss_curve_, X.dtype)
         return self
 
@@ -130,12 +184,13 @@ class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # s
 
     def _trained(
         self,
-        X: Matrix,
+        X: Matrix,  # noqa: N803
         y: Array,
+        *,
         sample_weight: Matrix,
         model: Model,
         progress: Progress,
-        num_epochs: int,  # noqa: N803
+        num_epochs: int,
     ) -> Trained:
         y, weights, seed = y.astype(np.float64), self._example_weights(sample_weight, X), self._seed()
         stop = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +13,13 @@ from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array, Examples, Job, Rows, Rule, Scratch, State
 from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.vectors import LANES
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
+
+
+Matrix = Any
+"""(n, d), a C-contiguous array or a CSR matrix in canonical form."""
 
 
 class Model(NamedTuple):
@@ -41,7 +46,7 @@ class Trained:
     has_converged: bool
 
 
-def rows_of(matrix: Array | sp.csr_matrix | sp.csr_array) -> Rows:
+def rows_of(matrix: Matrix) -> Rows:
     """The data as the compiled loop reads it, without a copy; read-only, so that it is compiled once for both kinds."""
     if not sp.issparse(matrix):
         return _read_only(matrix)
@@ -54,7 +59,7 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def squared_norms(matrix: Array | sp.csr_matrix | sp.csr_array) -> Array:
+def squared_norms(matrix: Matrix) -> Array:
     """||x_i||^2 of every row, float64."""
     if not sp.issparse(matrix):
         norms: Array = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
@@ -82,13 +87,13 @@ class Training:
         progress: where to go on.
     """
 
-    matrix: Array | sp.csr_matrix | sp.csr_array
+    matrix: Matrix
     examples: Examples
     model: Model
     rule: Rule
     ordering: Ordering
     step_sizes: StepSizes
-    progress: Progress = Progress()
+    progress: Progress
 
     def __post_init__(self) -> None:
         self._rows = rows_of(self.matrix)
@@ -113,9 +118,9 @@ class Training:
         return Trained(self._current(), self.progress, curve[:done].tolist(), status == compiled.CONVERGED)
 
     def _epochs_at_once(self) -> int:
-        if compiled.GIVEN_ORDER == self.rule.order or compiled.GIVEN_SIZES == self.rule.schedule:
+        if self.rule.order == compiled.GIVEN_ORDER or self.rule.schedule == compiled.GIVEN_SIZES:
             return 1
-        return max(1, _WORK_AT_ONCE // max(1, self.matrix.size * self._state.intercepts.size))
+        return max(1, _WORK_AT_ONCE // max(1, int(self.matrix.size) * len(self._state.intercepts)))
 
     def _run_epochs(self, curve: Array, num_epochs: int) -> int:
         step, epoch = self.progress
@@ -137,7 +142,7 @@ class Training:
         return Job(self._rows, self.examples, self._state, rule, self._scratch)
 
     def _num_steps(self, epoch: int) -> int:
-        num, size, keep = self.matrix.shape[0], self.rule.batch_size, self.rule.keep
+        num, size, keep = int(self.matrix.shape[0]), self.rule.batch_size, self.rule.keep
         if self._replays(epoch):
             return int(self._scratch.length[0])
         if epoch < self.rule.start_epoch:
@@ -146,7 +151,7 @@ class Training:
         return sum(compiled.num_kept(keep, size) for size in sizes)
 
     def _replays(self, epoch: int) -> bool:
-        return self.rule.flip_flop and epoch % 2 == 1 and self._scratch.length[0] > 0
+        return self.rule.flip_flop and epoch % 2 == 1 and int(self._scratch.length[0]) > 0
 
     def _asks_ordering(self, epoch: int) -> bool:
         is_ordered = epoch >= self.rule.start_epoch and not self._replays(epoch)
@@ -158,9 +163,9 @@ class Training:
 
     def _divergence(self, step: int, epoch: int) -> str:
         return (
-            f"training diverged: the model was no longer finite at step {step} (epoch {epoch}), where the step size was "
-            f"{self.step_sizes(step, epoch):g}, by {self.step_sizes!r}: use a smaller eta0 or schedule, or scale the "
-            "features"
+            f"training diverged: the model was no longer finite at step {step} (epoch {epoch}), where the step size "
+            f"was {self.step_sizes(step, epoch):g} by schedule {self.step_sizes!r}: use a smaller eta0 or another "
+            "schedule, or scale the features"
         )
 
     # Orderings that the compiled loop does not know ---------------------------------------------------------------
@@ -172,7 +177,7 @@ class Training:
         everything = np.arange(self.matrix.shape[0])
         if not self.rule.batch_size:
             kept = compiled.num_kept(self.rule.keep, len(everything))
-            scores = self._scores(everything) if self.ordering.needs_scores else None
+            scores = self._scores(everything, step) if self.ordering.needs_scores else None
             order = self._order(scores, len(everything), generator)[:kept]
             self._scratch.sequence[:kept] = order
             self._scratch.length[0] = kept
@@ -187,7 +192,7 @@ class Training:
         compiled.begin_epoch(self._state)
         for begin in range(0, len(order), self.rule.batch_size):
             batch = order[begin : begin + self.rule.batch_size]
-            kept = self._kept(batch, generator)
+            kept = self._kept(batch, step + end, generator)
             sequence[end : end + len(kept)] = kept
             reached = compiled.train_part(self._job(self.rule), end, end + len(kept), step, epoch)
             if reached < end + len(kept):
@@ -198,15 +203,18 @@ class Training:
         compiled.unscale(self._state)
         return status, epoch + (status != compiled.DIVERGED), step + end - (status == compiled.DIVERGED)
 
-    def _kept(self, batch: Array, generator: torch.Generator) -> Array:
+    def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
         """The hardest of the batch in the order of the ordering."""
-        scores = self._scores(batch)
+        scores = self._scores(batch, step)
         hardest = np.sort(np.argsort(-scores, stable=True)[: compiled.num_kept(self.rule.keep, len(batch))])
         order: Array = batch[hardest][self._order(scores[hardest], len(hardest), generator)]
         return order
 
-    def _scores(self, order: Array) -> Array:
-        return compiled.scores_of(self._job(self.rule), order)
+    def _scores(self, order: Array, step: int) -> Array:
+        scores = compiled.scores_of(self._job(self.rule), order)
+        if not np.isfinite(scores).all():
+            raise ValueError(self._divergence(step, self.progress.epoch))
+        return scores
 
     def _order(self, scores: Array | None, num_examples: int, generator: torch.Generator) -> Array:
         """An ordering may be the user's own, so what it gives is checked before it is used as indices."""
@@ -221,7 +229,7 @@ class Training:
 def _state_of(model: Model, *, transposed: bool) -> State:
     weights = np.array(model.weights.T if transposed else model.weights, dtype=np.float64, order="C")
     if weights.ndim == 1:
-        weights = np.pad(weights, (0, -len(weights) % compiled.LANES))  # whole vectors for the compiled loop
+        weights = np.pad(weights, (0, -len(weights) % LANES))  # whole vectors for the compiled loop
     intercepts = np.array(model.intercepts, dtype=np.float64)
     stopping = np.array([np.inf, 0.0])
     num_outputs = len(intercepts)
