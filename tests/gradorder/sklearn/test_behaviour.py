@@ -293,7 +293,8 @@ def test_scores_are_the_librarys_gradient_norms():
     examples = examples_of(labels.astype(float), np.ones(50), squared_norms(inputs), fit_intercept=True)
     rule = compiled.Rule(
         loss=compiled.MULTINOMIAL, epsilon=0.0, alpha=0.0, fit_intercept=True, order=compiled.DESCENDING,
-        flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0, since=0, key=np.uint64(0),
+        flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0,
+        since=0, key=np.uint64(0),
         tol=-np.inf, patience=5,
     )  # fmt: skip
     state = _state_of(Model(weights, bias), transposed=False)
