@@ -1,0 +1,257 @@
+"""One training run of one model, epoch after epoch: in one compiled call where the loop knows the order by itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gradorder.orderings import Ordering
+from gradorder.seeding import epoch_generator
+from gradorder.sklearn import compiled
+from gradorder.sklearn.compiled import Array, Examples, Job, Rows, Rule, Scratch, State
+from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.vectors import LANES
+
+_WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
+
+
+Matrix = Any
+"""(n, d), a C-contiguous array or a CSR matrix in canonical form."""
+
+
+class Model(NamedTuple):
+    """Weights (d,) and one intercept, or for the softmax (K, d) and K intercepts; float64."""
+
+    weights: Array
+    intercepts: Array
+
+
+class Progress(NamedTuple):
+    """Updates and epochs so far."""
+
+    step: int = 0
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out of a run."""
+
+    model: Model
+    progress: Progress
+    curve: list[float]
+    has_converged: bool
+
+
+def rows_of(matrix: Matrix) -> Rows:
+    """The data as the compiled loop reads it, without a copy; read-only, so that it is compiled once for both kinds."""
+    if not sp.issparse(matrix):
+        return _read_only(matrix)
+    return _read_only(matrix.data), _read_only(matrix.indices), _read_only(matrix.indptr)
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def squared_norms(matrix: Matrix) -> Array:
+    """||x_i||^2 of every row, float64."""
+    if not sp.issparse(matrix):
+        norms: Array = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
+        return norms
+    squares = np.square(matrix.data, dtype=np.float64)
+    return np.asarray(sp.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape).sum(axis=1))
+
+
+def examples_of(targets: Array, weights: Array, norms: Array, *, fit_intercept: bool) -> Examples:
+    """Targets, weights and squared norms with what follows from them."""
+    return Examples(targets, weights, norms, weights * np.sqrt(norms + fit_intercept))
+
+
+@dataclass
+class Training:
+    """A run under way.
+
+    Args:
+        matrix: (n, d), a C-contiguous array or a canonical CSR matrix.
+        examples: targets (-1 and 1, or labels 0..K-1, for the classifiers), weights and squared norms.
+        model: where to start; not changed.
+        rule: how to train.
+        ordering: of the even epochs; asked where the rule says that the order is given.
+        step_sizes: asked where the rule says that the sizes are given.
+        progress: where to go on.
+    """
+
+    matrix: Matrix
+    examples: Examples
+    model: Model
+    rule: Rule
+    ordering: Ordering
+    step_sizes: StepSizes
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._rows = rows_of(self.matrix)
+        self._state = _state_of(self.model, transposed=sp.issparse(self.matrix))
+        self._scratch = _scratch_for(self.matrix.shape[0])
+
+    def run(self, num_epochs: int, stop: Callable[[Model], bool] | None = None) -> Trained:
+        """Train for at most so many epochs; `stop` is asked after each.
+
+        Raises:
+            ValueError: the weights are no longer finite.
+        """
+        curve = np.empty(num_epochs)
+        done, status = 0, compiled.FINISHED
+        while done < num_epochs and status == compiled.FINISHED:
+            num_now = min(num_epochs - done, 1 if stop else self._epochs_at_once())
+            before = self.progress.epoch
+            status = self._run_epochs(curve[done:], num_now)
+            done += self.progress.epoch - before
+            if stop and status == compiled.FINISHED and stop(self._current()):
+                status = compiled.CONVERGED
+        return Trained(self._current(), self.progress, curve[:done].tolist(), status == compiled.CONVERGED)
+
+    def _epochs_at_once(self) -> int:
+        if self.rule.order == compiled.GIVEN_ORDER or self.rule.schedule == compiled.GIVEN_SIZES:
+            return 1
+        return max(1, _WORK_AT_ONCE // max(1, int(self.matrix.size) * len(self._state.intercepts)))
+
+    def _run_epochs(self, curve: Array, num_epochs: int) -> int:
+        step, epoch = self.progress
+        if self.rule.schedule == compiled.GIVEN_SIZES:
+            sizes = [float(self.step_sizes(step + k, epoch)) for k in range(self._num_steps(epoch))]
+            self._scratch = self._scratch._replace(sizes=np.array(sizes))
+        if self._asks_ordering(epoch):
+            status, epoch, step = self._run_given_order(curve)
+        else:
+            # An epoch before the start, or one that replays another, needs no order from outside.
+            rule = self.rule._replace(order=compiled.RANDOM) if self.rule.order == compiled.GIVEN_ORDER else self.rule
+            status, epoch, step = compiled.run_epochs(self._job(rule), curve, step, epoch, num_epochs)
+        if status == compiled.DIVERGED:
+            raise ValueError(self._divergence(step, epoch))
+        self.progress = Progress(step, epoch)
+        return status
+
+    def _job(self, rule: Rule) -> Job:
+        return Job(self._rows, self.examples, self._state, rule, self._scratch)
+
+    def _num_steps(self, epoch: int) -> int:
+        num, size, keep = int(self.matrix.shape[0]), self.rule.batch_size, self.rule.keep
+        if self._replays(epoch):
+            return int(self._scratch.length[0])
+        if epoch < self.rule.start_epoch:
+            return num
+        sizes = [min(size, num - begin) for begin in range(0, num, size)] if size else [num]
+        return sum(compiled.num_kept(keep, size) for size in sizes)
+
+    def _replays(self, epoch: int) -> bool:
+        return self.rule.flip_flop and epoch % 2 == 1 and int(self._scratch.length[0]) > 0
+
+    def _asks_ordering(self, epoch: int) -> bool:
+        is_ordered = epoch >= self.rule.start_epoch and not self._replays(epoch)
+        return is_ordered and self.rule.order == compiled.GIVEN_ORDER
+
+    def _current(self) -> Model:
+        weights = self._state.weights.T if sp.issparse(self.matrix) else self._state.weights
+        return Model(weights[..., : self.matrix.shape[1]], self._state.intercepts)
+
+    def _divergence(self, step: int, epoch: int) -> str:
+        return (
+            f"training diverged: the model was no longer finite at step {step} (epoch {epoch}), where the step size "
+            f"was {self.step_sizes(step, epoch):g} by schedule {self.step_sizes!r}: use a smaller eta0 or another "
+            "schedule, or scale the features"
+        )
+
+    # Orderings that the compiled loop does not know ---------------------------------------------------------------
+
+    def _run_given_order(self, curve: Array) -> tuple[int, int, int]:
+        """One epoch in the order of the ordering object; as `compiled.run_epochs`."""
+        step, epoch = self.progress
+        generator = epoch_generator(int(self.rule.key), self.ordering.noise_epoch(epoch))
+        everything = np.arange(self.matrix.shape[0])
+        if not self.rule.batch_size:
+            kept = compiled.num_kept(self.rule.keep, len(everything))
+            scores = self._scores(everything, step) if self.ordering.needs_scores else None
+            order = self._order(scores, len(everything), generator)[:kept]
+            self._scratch.sequence[:kept] = order
+            self._scratch.length[0] = kept
+            return compiled.run_epochs(self._job(self.rule), curve, step, epoch, 1)
+        return self._run_given_batches(curve, generator)
+
+    def _run_given_batches(self, curve: Array, generator: torch.Generator) -> tuple[int, int, int]:
+        """Algorithm 2, batch after batch."""
+        step, epoch = self.progress
+        order, sequence, end = self._scratch.order, self._scratch.sequence, 0
+        compiled.shuffle(order, len(order), self.rule.key, epoch)
+        compiled.begin_epoch(self._state)
+        for begin in range(0, len(order), self.rule.batch_size):
+            batch = order[begin : begin + self.rule.batch_size]
+            kept = self._kept(batch, step + end, generator)
+            sequence[end : end + len(kept)] = kept
+            reached = compiled.train_part(self._job(self.rule), end, end + len(kept), step, epoch)
+            if reached < end + len(kept):
+                return compiled.DIVERGED, epoch, step + reached
+            end += len(kept)
+        self._scratch.length[0] = end
+        status = compiled.end_epoch(self._state, self.rule, end, curve, 0)
+        compiled.unscale(self._state)
+        return status, epoch + (status != compiled.DIVERGED), step + end - (status == compiled.DIVERGED)
+
+    def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
+        """The hardest of the batch in the order of the ordering."""
+        scores = self._scores(batch, step)
+        hardest = np.sort(np.argsort(-scores, stable=True)[: compiled.num_kept(self.rule.keep, len(batch))])
+        order: Array = batch[hardest][self._order(scores[hardest], len(hardest), generator)]
+        return order
+
+    def _scores(self, order: Array, step: int) -> Array:
+        scores = compiled.scores_of(self._job(self.rule), order)
+        if not np.isfinite(scores).all():
+            raise ValueError(self._divergence(step, self.progress.epoch))
+        return scores
+
+    def _order(self, scores: Array | None, num_examples: int, generator: torch.Generator) -> Array:
+        """An ordering may be the user's own, so what it gives is checked before it is used as indices."""
+        given = None if scores is None else torch.from_numpy(scores)
+        epoch = self.progress.epoch
+        order = self.ordering(given, epoch=epoch, generator=generator, num_examples=num_examples).numpy()
+        if order.shape != (num_examples,) or order.min() < 0 or order.max() >= num_examples:
+            raise ValueError(f"{self.ordering} must give {num_examples} indices of range({num_examples}), got {order}")
+        return order
+
+
+def _state_of(model: Model, *, transposed: bool) -> State:
+    weights = np.array(model.weights.T if transposed else model.weights, dtype=np.float64, order="C")
+    if weights.ndim == 1:
+        weights = np.pad(weights, (0, -len(weights) % LANES))  # whole vectors for the compiled loop
+    intercepts = np.array(model.intercepts, dtype=np.float64)
+    stopping = np.array([np.inf, 0.0])
+    num_outputs = len(intercepts)
+    return State(
+        weights,
+        intercepts,
+        np.ones(1),
+        np.zeros(1),
+        np.zeros(3),
+        np.zeros(num_outputs),
+        np.zeros(num_outputs),
+        stopping,
+    )
+
+
+def _scratch_for(num_examples: int) -> Scratch:
+    def indices() -> Array:
+        return np.empty(num_examples, dtype=np.int64)
+
+    def keys() -> Array:
+        return np.empty(num_examples, dtype=np.uint64)
+
+    length, counts = np.zeros(1, dtype=np.int64), np.empty(compiled.NUM_COUNTS, dtype=np.int64)
+    scores, sizes = np.empty(num_examples), np.empty(0)
+    return Scratch(indices(), indices(), length, scores, keys(), keys(), indices(), indices(), counts, sizes)

@@ -1,0 +1,207 @@
+"""The compiled loop against plain numpy: every loss, ordering, schedule, kind of matrix, weights, both algorithms."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradorder as go
+from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled, reference
+from gradorder.sklearn.estimator import problem_seed
+from gradorder.sklearn.training import _scratch_for
+
+ORDERINGS = {
+    "random": go.Shuffled(),
+    "descending": go.Descending(),
+    "ascending": go.Ascending(),
+    "shuffle-once": go.ShuffledOnce(),
+    "flip-flop": go.FlipFlop(go.Shuffled()),
+    "plackett-luce": go.PlackettLuce(),
+    "sequential": go.Sequential(),
+}
+OBJECTS = [go.FlipFlop(go.Descending()), go.FlipFlop(go.PlackettLuce(2.0)), go.PlackettLuce(0.5), go.Descending()]
+NAMED_SCHEDULES = {
+    "constant": go.Constant(0.02),
+    "inverse-per-step": go.InversePerStep(0.02),
+    "inverse-sqrt-per-step": go.InverseSqrtPerStep(0.02),
+    "inverse-per-epoch": go.InversePerEpoch(0.02),
+    "inverse-sqrt-per-epoch": go.InverseSqrtPerEpoch(0.02),
+}
+SCHEDULES = [
+    go.InversePerStep(0.02, scale=7, since=20),
+    go.InverseSqrtPerStep(0.02, since=37),
+    go.InversePerEpoch(0.02, since=1),
+    go.InverseSqrtPerEpoch(0.02, since=2),
+    lambda step, epoch: 0.02 / (1 + step % 5 + epoch),
+]
+REGRESSION = {"squared_error": reference.squared_error, "huber": reference.huber(0.3), "quartic": reference.quartic}
+CLASSIFICATION = {"log_loss": reference.log_loss, "hinge": reference.hinge, "multinomial": reference.multinomial}
+LOSSES = [*REGRESSION, *CLASSIFICATION]
+NUM_EPOCHS = 3
+SEED = 5
+
+
+def data(loss, *, weighted, num_examples=17, num_features=6, num_classes=3):
+    rng = np.random.default_rng(7)
+    inputs = rng.standard_normal((num_examples, num_features)) * (rng.random((num_examples, num_features)) < 0.6)
+    inputs[3] = inputs[1]  # a tie
+    noise = rng.standard_normal(num_examples)
+    targets = 0.3 * (inputs @ rng.standard_normal(num_features) + 0.3 * noise)
+    if loss in CLASSIFICATION:
+        edges = np.quantile(targets, np.arange(1, num_classes if loss == "multinomial" else 2) / num_classes)
+        targets = np.digitize(targets, edges)
+    targets[3] = targets[1]
+    weights = rng.uniform(0.2, 2, num_examples) if weighted else None
+    if weighted:
+        weights[3] = weights[1]
+    return inputs, targets, weights
+
+
+def estimator(loss, **params):
+    params = {"tol": None, "max_iter": NUM_EPOCHS, "alpha": 0.05, "random_state": SEED, **params}
+    if loss in REGRESSION:
+        return OrderedSGDRegressor(loss, epsilon=0.3, **params)
+    return OrderedSGDClassifier(loss, **params)
+
+
+def reference_of(loss, inputs, targets, weights, ordering, schedule, **params):
+    if loss in {"log_loss", "hinge"}:
+        targets = np.where(targets == 1, 1, -1)
+    seed = np.random.RandomState(SEED).randint(2**31 - 1)
+    return reference.Reference(
+        inputs,
+        targets,
+        np.ones(len(inputs)) if weights is None else weights,
+        {**REGRESSION, **CLASSIFICATION}[loss],
+        schedule,
+        ordering,
+        num_outputs=len(np.unique(targets)) if loss == "multinomial" else 1,
+        alpha=0.05,
+        key=problem_seed(seed, 0),
+        **params,
+    )
+
+
+def assert_same(fitted, model, curve):
+    np.testing.assert_allclose(np.atleast_2d(fitted.coef_), model.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.intercept_, model.intercepts, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.loss_curve_, curve, rtol=1e-9)
+    assert fitted.t_ == 1 + model.num_steps
+    assert fitted.n_iter_ == NUM_EPOCHS
+
+
+def compare(loss, ordering, schedule, *, sparse, weighted, **params):
+    inputs, targets, weights = data(loss, weighted=weighted)
+    eta0 = 0.02 if isinstance(schedule, str) else None
+    fitted = estimator(loss, ordering=ordering, schedule=schedule, eta0=eta0, **params)
+    fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
+    ordering = ORDERINGS[ordering] if isinstance(ordering, str) else ordering
+    schedule = NAMED_SCHEDULES[schedule] if isinstance(schedule, str) else schedule
+    model = reference_of(loss, inputs, targets, weights, ordering, schedule, **params)
+    curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
+    assert_same(fitted, model, curve)
+
+
+ALGORITHMS = [{}, {"keep": 0.4, "start_epoch": 1}, {"batch_size": 5, "keep": 0.5}, {"batch_size": 9, "start_epoch": 2}]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_ordering_schedule_weight_and_algorithm(loss, ordering, sparse):
+    for schedule, weighted, params in itertools.product(NAMED_SCHEDULES, [False, True], ALGORITHMS):
+        compare(loss, ordering, schedule, sparse=sparse, weighted=weighted, **params)
+
+
+@pytest.mark.parametrize("params", ALGORITHMS, ids=str)
+@pytest.mark.parametrize("ordering", OBJECTS, ids=repr)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_objects(ordering, schedule, params):
+    for loss, sparse in itertools.product(LOSSES, [False, True]):
+        compare(loss, ordering, schedule, sparse=sparse, weighted=True, **params)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_intercept_and_no_penalty(dtype):
+    for loss, sparse in itertools.product(LOSSES, [False, True]):
+        inputs, targets, _ = data(loss, weighted=False)
+        inputs = inputs.astype(dtype)
+        fitted = estimator(loss, schedule=go.Constant(0.02), fit_intercept=False, penalty=None)
+        fitted.fit(sp.csr_matrix(inputs) if sparse else inputs, targets)
+        model = reference_of(loss, inputs, targets, None, go.Descending(), go.Constant(0.02), fit_intercept=False)
+        model.alpha = 0
+        for _ in range(NUM_EPOCHS):
+            model.train_epoch()
+        np.testing.assert_allclose(
+            np.atleast_2d(fitted.coef_), model.weights, rtol=1e-9 if dtype is np.float64 else 1e-5
+        )
+        assert fitted.coef_.dtype == dtype
+        assert not fitted.intercept_.any()
+
+
+def test_a_step_that_shrinks_the_weights_to_nothing():
+    for loss, sparse in itertools.product(["huber", "log_loss", "hinge", "multinomial"], [False, True]):
+        inputs, targets, _ = data(loss, weighted=False)
+        fitted = estimator(loss, ordering="sequential", schedule=go.InverseSqrtPerStep(3.0), alpha=0.7)
+        fitted.fit(sp.csr_matrix(inputs) if sparse else inputs, targets)
+        model = reference_of(loss, inputs, targets, None, go.Sequential(), go.InverseSqrtPerStep(3.0))
+        model.alpha = 0.7
+        assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
+
+
+def argsorted(scores, *, descending):
+    order, scratch = np.empty(len(scores), dtype=np.int64), _scratch_for(len(scores))
+    scratch.scores[:] = scores
+    compiled.argsort(len(scores), descending, order, scratch)
+    return order
+
+
+SCORES = {
+    "random": np.random.default_rng(0).random(5000),
+    "many ties": np.random.default_rng(0).integers(0, 20, 5000) / 7,
+    "all equal": np.full(700, 0.1),
+    "zeros and tiny": np.r_[np.zeros(10), 5e-324, 0.0, 1e-300, np.zeros(500), 1e300],
+    "last bits only, one far away": np.r_[1.0 + np.random.default_rng(0).integers(0, 5000, 5000) * 2.0**-52, 1e-9],
+    "reversed in the last bits": np.r_[1.0 + np.arange(5000)[::-1] * 2.0**-52, 1e9],
+    "huge span": 10.0 ** np.random.default_rng(0).uniform(-300, 300, 6000),
+    "one": np.array([3.0]),
+    "two": np.array([1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("scores", SCORES.values(), ids=SCORES)
+def test_the_sort_is_the_librarys(scores, descending):
+    ordering = go.Descending() if descending else go.Ascending()
+    expected = ordering(scores, epoch=0, generator=None).numpy()
+    np.testing.assert_array_equal(argsorted(scores, descending=descending), expected)
+
+
+@given(st.lists(st.floats(0, allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
+def test_the_sort_is_the_librarys_for_all_scores(scores, descending):
+    scores = np.abs(np.array(scores))  # -0.0 is no norm
+    ordering = go.Descending() if descending else go.Ascending()
+    np.testing.assert_array_equal(
+        argsorted(scores, descending=descending), ordering(scores, epoch=0, generator=None).numpy()
+    )
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 100, 1000])
+def test_the_shuffle_is_the_references(num):
+    for key, epoch in [(0, 0), (1, 0), (0, 1), (2**64 - 1, 12345)]:
+        order = np.empty(num, dtype=np.int64)
+        compiled.shuffle(order, num, np.uint64(key), epoch)
+        np.testing.assert_array_equal(order, reference.shuffled(num, key, epoch))
+        np.testing.assert_array_equal(np.sort(order), np.arange(num))
+
+
+def test_the_shuffle_is_uniform():
+    counts = np.zeros((5, 5))
+    order = np.empty(5, dtype=np.int64)
+    for epoch in range(20_000):
+        compiled.shuffle(order, 5, np.uint64(3), epoch)
+        counts[order, np.arange(5)] += 1
+    assert np.abs(counts / 20_000 - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / 20_000)

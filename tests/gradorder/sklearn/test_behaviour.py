@@ -1,0 +1,342 @@
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gradorder as go
+from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled
+from gradorder.sklearn.training import Model, _scratch_for, _state_of, examples_of, rows_of, squared_norms
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.standard_normal((200, 5))
+TARGETS = INPUTS @ RNG.standard_normal(5) + 0.5 * RNG.standard_normal(200)
+ESTIMATORS = [
+    (OrderedSGDRegressor(tol=None, max_iter=3, random_state=0, ordering="random"), TARGETS),
+    (OrderedSGDClassifier(tol=None, max_iter=3, random_state=0, ordering="random"), TARGETS > 0),
+]
+both = pytest.mark.parametrize(("estimator", "targets"), ESTIMATORS, ids=["regressor", "classifier"])
+
+
+# Divergence -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordering", ["descending", "random", "plackett-luce"])
+@pytest.mark.parametrize("loss", ["squared_error", "quartic"])
+@pytest.mark.parametrize("params", [{}, {"batch_size": 20, "keep": 0.5}], ids=str)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_divergence_is_an_error_that_names_the_step_size(loss, ordering, params, make):
+    estimator = OrderedSGDRegressor(loss, ordering=ordering, eta0=7.25, schedule="constant", **params)
+    with pytest.raises(ValueError, match=r"diverged.* step size was 7\.25 .*Constant\(a=7\.25\).*smaller eta0"):
+        estimator.fit(make(INPUTS), TARGETS)
+    assert not hasattr(estimator, "coef_")
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "multinomial"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_overflow_of_a_classifier(loss, make):
+    with pytest.raises(ValueError, match=r"diverged.*1e\+308"):
+        OrderedSGDClassifier(loss, eta0=1e308, penalty=None, schedule="constant").fit(make(9 * INPUTS), TARGETS > 0)
+
+
+@both
+def test_a_fit_that_fails_changes_nothing(estimator, targets):
+    fitted = clone(estimator).fit(INPUTS, targets)
+    before = {name: np.copy(value) for name, value in vars(fitted).items() if name not in estimator.get_params()}
+    if isinstance(fitted, OrderedSGDRegressor):
+        wrong = np.where(np.arange(200) == 100, 1e200, INPUTS[:, 0])[:, None]
+        fitted.set_params(loss="quartic", eta0=1.0)
+    else:
+        wrong = INPUTS[:, :1]
+        fitted.set_params(eta0=1e308, penalty=None)
+    for method in (fitted.fit, fitted.partial_fit):
+        with pytest.raises(ValueError, match=r"diverged|features"):
+            method(wrong * 9, targets)
+    after = {name: value for name, value in vars(fitted).items() if name not in estimator.get_params()}
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, after[name])
+
+
+# Randomness -------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_the_global_random_state_is_never_touched(estimator, targets):
+    before = np.random.get_state()[1].tolist()
+    for seed in (None, 0):
+        for ordering in ("random", "plackett-luce"):
+            clone(estimator).set_params(random_state=seed, ordering=ordering).fit(INPUTS, targets)
+    early = clone(estimator).set_params(random_state=None, early_stopping=True, tol=1e-3, max_iter=1000)
+    early.fit(INPUTS, targets)
+    assert np.random.get_state()[1].tolist() == before
+
+
+@both
+def test_randomness_is_the_seeds(estimator, targets):
+    def coef(seed):
+        return clone(estimator).set_params(random_state=seed).fit(INPUTS, targets).coef_
+
+    np.testing.assert_array_equal(coef(1), coef(1))
+    np.testing.assert_array_equal(coef(1), coef(np.random.RandomState(1)))
+    assert not np.array_equal(coef(1), coef(2))
+    assert not np.array_equal(coef(None), coef(None))
+
+
+def test_the_global_state_does_not_matter():
+    coefs = []
+    for seed in (1, 2):
+        np.random.seed(seed)
+        coefs.append(ESTIMATORS[0][0].fit(INPUTS, TARGETS).coef_)
+    np.testing.assert_array_equal(*coefs)
+
+
+# Early stopping ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "hinge", "multinomial"])
+def test_early_stopping_looks_at_held_out_examples(loss):
+    is_regressor = loss == "squared_error"
+    targets = TARGETS if is_regressor else np.digitize(TARGETS, [-1, 1] if loss == "multinomial" else [0])
+    make = OrderedSGDRegressor if is_regressor else OrderedSGDClassifier
+    estimator = make(loss, early_stopping=True, n_iter_no_change=3, random_state=0, validation_fraction=0.25)
+    estimator.fit(INPUTS, targets)
+    assert 3 < estimator.n_iter_ < 1000
+    assert estimator.t_ == 1 + estimator.n_iter_ * 150
+    assert estimator.score(INPUTS, targets) > 0.7
+    patient = clone(estimator).set_params(n_iter_no_change=10).fit(INPUTS, targets)
+    assert patient.n_iter_ >= estimator.n_iter_ + 7
+
+
+def test_partial_fit_refuses_what_needs_more_than_one_epoch():
+    with pytest.raises(ValueError, match="early_stopping must be False"):
+        OrderedSGDRegressor(early_stopping=True).partial_fit(INPUTS, TARGETS)
+    with pytest.raises(ValueError, match="FlipFlop"):
+        OrderedSGDRegressor(ordering=go.FlipFlop(go.Descending())).partial_fit(INPUTS, TARGETS)
+    with pytest.raises(ValueError, match="balanced"):
+        OrderedSGDClassifier(class_weight="balanced").partial_fit(INPUTS, TARGETS > 0, classes=[False, True])
+    with pytest.raises(ValueError, match=r"y must hold labels out of classes \[0 1\], got \[2\]"):
+        OrderedSGDClassifier().partial_fit(INPUTS, np.full(200, 2), classes=[0, 1])
+
+
+def test_partial_fit_counts_epochs_for_schedule_and_start():
+    estimator = OrderedSGDRegressor(ordering="sequential", schedule="inverse-per-epoch", eta0=0.01, start_epoch=0)
+    for _ in range(3):
+        estimator.partial_fit(INPUTS, TARGETS)
+    at_once = clone(estimator).set_params(tol=None, max_iter=3).fit(INPUTS, TARGETS)
+    np.testing.assert_allclose(estimator.coef_, at_once.coef_, rtol=1e-12)
+    np.testing.assert_allclose(estimator.loss_curve_, at_once.loss_curve_, rtol=1e-12)
+    assert estimator.t_ == at_once.t_ == 601
+
+
+# Parameters -------------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_has_its_own_first_step():
+    OrderedSGDRegressor(schedule=go.Constant(0.01), eta0=0.01).fit(INPUTS, TARGETS)
+    with pytest.raises(ValueError, match=r"eta0 must not be given with schedule=Constant\(a=0.01\).*got 0.02"):
+        OrderedSGDRegressor(schedule=go.Constant(0.01), eta0=0.02).fit(INPUTS, TARGETS)
+
+
+def test_the_default_step_suits_data_on_any_scale():
+    for scale in (1e-3, 1, 1e3, 1e6):
+        inputs = scale * INPUTS + 5 * scale
+        for loss in ("squared_error", "huber", "quartic"):
+            model = OrderedSGDRegressor(loss, tol=None, max_iter=5).fit(inputs, TARGETS)
+            assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("keep", 0.0), ("keep", 1.1), ("batch_size", 0), ("batch_size", 1.5), ("start_epoch", -1), ("ordering", "sorted"),
+     ("schedule", "adaptive"), ("eta0", 0), ("penalty", "l1"), ("alpha", -1), ("max_iter", 0), ("loss", "poisson")],
+)  # fmt: skip
+def test_a_wrong_parameter_is_named(name, value):
+    for estimator in (OrderedSGDRegressor(), OrderedSGDClassifier()):
+        with pytest.raises(ValueError, match=f"'{name}' parameter.*Got {value!r}"):
+            estimator.set_params(**{name: value}).fit(INPUTS, TARGETS > 0)
+
+
+def test_an_ordering_of_ones_own_is_checked():
+    class Wrong(go.Ordering):
+        needs_scores = False
+
+        def _order(self, scores, num_examples, epoch, generator):
+            return torch.arange(num_examples) + 1
+
+    with pytest.raises(ValueError, match=r"must give 200 indices of range\(200\)"):
+        OrderedSGDRegressor(ordering=Wrong()).fit(INPUTS, TARGETS)
+
+
+def test_a_batch_size_may_be_a_fraction():
+    params = {"tol": None, "max_iter": 2, "random_state": 0, "keep": 0.18}
+    by_fraction = OrderedSGDRegressor(batch_size=0.3, **params).fit(INPUTS, TARGETS)
+    by_count = OrderedSGDRegressor(batch_size=60, **params).fit(INPUTS, TARGETS)
+    np.testing.assert_array_equal(by_fraction.coef_, by_count.coef_)
+    assert by_fraction.t_ == 1 + 2 * (3 * 11 + 4)  # ceil(0.18 * 60) of three batches, ceil(0.18 * 20) of the last
+
+
+# scikit-learn's ways ----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_exist_where_the_loss_has_them():
+    assert hasattr(OrderedSGDClassifier("log_loss"), "predict_proba")
+    assert hasattr(OrderedSGDClassifier("multinomial"), "predict_log_proba")
+    assert not hasattr(OrderedSGDClassifier("hinge"), "predict_proba")
+    assert not hasattr(OrderedSGDClassifier("hinge"), "predict_log_proba")
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_multinomial_finds_the_softmax_regression(num_classes):
+    inputs, labels = make_classification(
+        400, 6, n_informative=4, n_classes=num_classes, n_clusters_per_class=1, class_sep=0.5, random_state=0
+    )
+    ours = OrderedSGDClassifier(
+        "multinomial", alpha=0.05, schedule=go.InversePerStep(0.05, scale=400), tol=None, max_iter=3000, random_state=0,
+        ordering="random",
+    ).fit(inputs, labels)  # fmt: skip
+    theirs = LogisticRegression(C=1 / (0.05 * 400), tol=1e-10, max_iter=5000).fit(inputs, labels)
+    if num_classes == 2:  # two weight vectors w and -w: coef_ is 2 w, and the penalty that of both, half as strong
+        theirs = LogisticRegression(C=2 / (0.05 * 400), tol=1e-10, max_iter=5000).fit(inputs, labels)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.predict_proba(inputs), theirs.predict_proba(inputs), atol=2e-3)
+    assert ours.decision_function(inputs).shape == ((400,) if num_classes == 2 else (400, num_classes))
+
+
+def test_labels_of_any_kind():
+    inputs, labels = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[labels]
+    for loss in ("log_loss", "hinge", "multinomial"):
+        model = make_pipeline(StandardScaler(), OrderedSGDClassifier(loss, eta0=0.1, random_state=0)).fit(inputs, names)
+        assert set(model.predict(inputs)) == set(names)
+        assert model.score(inputs, names) > 0.9
+
+
+@both
+def test_pickle_clone_and_feature_names(estimator, targets):
+    frame = pd.DataFrame(INPUTS, columns=list("abcde"))
+    fitted = clone(estimator).set_params(ordering=go.PlackettLuce(2.0), schedule=go.Constant(0.01)).fit(frame, targets)
+    assert list(fitted.feature_names_in_) == list("abcde")
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301 - our own
+    np.testing.assert_array_equal(again.predict(frame), fitted.predict(frame))
+    assert clone(again).get_params() == fitted.get_params()
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_a_grid_search_over_orderings_and_schedules():
+    grid = {
+        "orderedsgdclassifier__ordering": ["random", "descending", go.PlackettLuce(2.0)],
+        "orderedsgdclassifier__schedule": ["constant", "inverse-per-epoch"],
+        "orderedsgdclassifier__eta0": [0.1, 0.01],
+    }
+    model = make_pipeline(StandardScaler(), OrderedSGDClassifier(tol=None, max_iter=5, random_state=0))
+    search = GridSearchCV(model, grid, cv=2).fit(INPUTS, TARGETS > 0)
+    assert search.best_score_ > 0.8
+
+
+def test_sparse_rows_are_never_made_dense():
+    sparse = sp.random_array((300, 3_000_000), density=1e-5, format="csr", rng=np.random.default_rng(0))
+    labels = np.arange(300) % 2
+    OrderedSGDClassifier(tol=None, max_iter=1).fit(sparse[:, :10], labels)  # compiled before memory is counted
+    tracemalloc.start()
+    model = OrderedSGDClassifier(tol=None, max_iter=3).fit(sparse, labels)
+    model.predict(sparse)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6  # a few vectors of 24 MB; dense would be 7.2 GB
+
+
+def test_csr_with_repeated_entries_is_summed_and_left_alone():
+    repeated = sp.csr_matrix((np.ones(600), (np.repeat(np.arange(200), 3), np.tile([0, 0, 1], 200))), shape=(200, 3))
+    repeated.has_canonical_format = False
+    num_entries = repeated.nnz
+    model = clone(ESTIMATORS[0][0]).set_params(ordering="descending").fit(repeated, TARGETS)
+    dense = clone(ESTIMATORS[0][0]).set_params(ordering="descending").fit(repeated.toarray(), TARGETS)
+    np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-12)
+    assert repeated.nnz == num_entries
+
+
+def test_input_is_neither_changed_nor_copied():
+    inputs = RNG.standard_normal((20_000, 50))
+    targets, before = inputs[:, 0], inputs.copy()
+    OrderedSGDRegressor(tol=None, max_iter=1).fit(inputs[:10], targets[:10])
+    tracemalloc.start()
+    OrderedSGDRegressor(tol=None, max_iter=1).fit(inputs, targets)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(inputs, before)
+    assert peak < inputs.nbytes / 2
+
+
+# The paper's rule -------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_the_librarys_gradient_norms():
+    inputs, labels = load_digits(return_X_y=True)
+    inputs, labels = inputs[:50] / 16, labels[:50]
+    model = torch.nn.Linear(64, 10).double()
+    weights, bias = model.weight.detach().numpy(), model.bias.detach().numpy()
+    expected = go.gradient_norms(model, (torch.from_numpy(inputs), torch.from_numpy(labels)))
+    examples = examples_of(labels.astype(float), np.ones(50), squared_norms(inputs), fit_intercept=True)
+    rule = compiled.Rule(
+        loss=compiled.MULTINOMIAL, epsilon=0.0, alpha=0.0, fit_intercept=True, order=compiled.DESCENDING,
+        flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0,
+        since=0, key=np.uint64(0),
+        tol=-np.inf, patience=5,
+    )  # fmt: skip
+    state = _state_of(Model(weights, bias), transposed=False)
+    scores = compiled.scores_of(compiled.Job(rows_of(inputs), examples, state, rule, _scratch_for(50)), np.arange(50))
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+
+
+def test_orders_matter_with_decreasing_steps():
+    """Different orders must end in different models, or nothing was ordered at all."""
+    coefs = {
+        ordering: OrderedSGDRegressor(ordering=ordering, tol=None, max_iter=2, random_state=0)
+        .fit(INPUTS, TARGETS)
+        .coef_
+        for ordering in ("descending", "ascending", "random", "sequential", "plackett-luce", "shuffle-once")
+    }
+    assert len({tuple(coef) for coef in coefs.values()}) == len(coefs)
+
+
+# The extra --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["numba", "sklearn"])
+def test_without_the_extra_one_line_says_what_to_install(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import gradorder.sklearn"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    expected = f'ImportError: gradorder.sklearn needs {missing}: pip install "gradorder[sklearn]"'
+    assert result.stderr.strip().splitlines()[-1] == expected
+    assert "During handling" not in result.stderr
+
+
+def test_a_read_only_install_works(tmp_path):
+    """Where numba cannot write its cache at all, everything is compiled anew and nothing crashes."""
+    code = "from gradorder.sklearn.compiled import num_kept; print(num_kept(0.5, 5))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "/proc/nowhere"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (result.returncode, result.stdout) == (0, "3\n"), result.stderr
+
+
+def test_nothing_is_compiled_at_import():
+    code = """
+import gradorder.sklearn.compiled as compiled
+print(sum(len(each.signatures) for each in vars(compiled).values() if hasattr(each, "signatures")))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "0\n"
