@@ -253,11 +253,23 @@ class OrderedSampler(DistributedSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place."""
-        plan = self._current_plan()
+        return self._handed_out(self._current_plan())
+
+    def _handed_out(self, plan: EpochPlan) -> Iterator[int]:
+        """The only loop over examples. A batch counts as issued when its first index is taken.
+
+        Nothing changes before that: some loaders make an iterator and throw it away.
+        """
+        progress = self._started() if plan is self._plan else Progress()
+        for batch in plan.batches(progress.issued):
+            progress.issued += 1
+            yield from batch
+
+    def _started(self) -> Progress:
         start = self._progress.consumed if self._resuming else 0
         self._resuming = False
         self._progress = Progress(issued=start, consumed=start)
-        return _handed_out(plan, self._progress)
+        return self._progress
 
     # ---------------------------------------------------------------- consuming
 
@@ -356,13 +368,6 @@ class _LookBack:
 
     epoch: int
     scores: torch.Tensor | None
-
-
-def _handed_out(plan: EpochPlan, progress: Progress) -> Iterator[int]:
-    """The only loop over examples. A batch counts as issued when its first index is taken."""
-    for batch in plan.batches(progress.issued):
-        progress.issued += 1
-        yield from batch
 
 
 def _as_dataset(dataset_or_length: Any) -> Dataset[Any]:  # noqa: ANN401 - any map-style dataset
