@@ -15,7 +15,9 @@ import torch
 import torch.distributed as dist
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch", "torch.distributed", "gradorder"])
+_CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder"]
+)  # imported once
 
 
 def run(function, num_ranks, *arguments, timeout=60):
