@@ -165,6 +165,11 @@ class OrderedSampler(DistributedSampler[int]):
         """
         checks.integer("epoch", epoch, minimum=0)
         self._check_world_size()
+        if self._resuming and epoch < self.epoch:
+            raise ValueError(
+                f"epoch must be at least {self.epoch}, where load_state_dict goes on, got {epoch}: does a framework "
+                "count epochs by itself? see gradorder.integrations"
+            )
         replans = epoch != self.epoch or (scores is not None and self._progress.consumed == 0)
         self._ranks.agree(
             "what set_epoch is called for",
@@ -185,7 +190,6 @@ class OrderedSampler(DistributedSampler[int]):
         self._ranks.agree(f"the order of epoch {epoch}", order=self._fingerprint(plan))
         if remembered is not None:
             self._memory.replace(remembered)
-        self._keep_promise(plan)
         self._adopt(plan, Progress(), self._look_back(epoch, used))
 
     def _fingerprint(self, plan: EpochPlan) -> int:
@@ -218,6 +222,7 @@ class OrderedSampler(DistributedSampler[int]):
             )
 
     def _keep_promise(self, plan: EpochPlan) -> None:
+        """Said when the epoch begins: before, a framework may have planned it that the scores came after."""
         promised = self._promised_steps.pop(plan.epoch, plan.num_batches)
         if promised != plan.num_batches:
             warnings.warn(
@@ -260,12 +265,13 @@ class OrderedSampler(DistributedSampler[int]):
 
         Nothing changes before that: some loaders make an iterator and throw it away.
         """
-        progress = self._started() if plan is self._plan else Progress()
+        progress = self._started(plan) if plan is self._plan else Progress()
         for batch in plan.batches(progress.issued):
             progress.issued += 1
             yield from batch
 
-    def _started(self) -> Progress:
+    def _started(self, plan: EpochPlan) -> Progress:
+        self._keep_promise(plan)
         start = self._progress.consumed if self._resuming else 0
         self._resuming = False
         self._progress = Progress(issued=start, consumed=start)

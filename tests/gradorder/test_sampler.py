@@ -135,8 +135,18 @@ def test_a_broken_promise_is_said_aloud():
     sampler = go.OrderedSampler(10, 2, keep=0.5)
     assert sampler.num_steps(0, 3) == 9
     sampler.set_epoch(0, scores=SCORES)
+    forget_scores(sampler).set_epoch(1)
     with pytest.warns(UserWarning, match=r"epoch 1 has 5 steps, not the 3 that num_steps counted"):
-        forget_scores(sampler).set_epoch(1)
+        list(sampler)
+    list(sampler)  # once is enough
+
+
+def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
+    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    assert sampler.num_steps(0, 1) == 3
+    sampler.set_epoch(0)  # a framework's call
+    sampler.set_epoch(0, scores=SCORES)
+    assert len(list(sampler)) == 5
 
 
 def forget_scores(sampler):

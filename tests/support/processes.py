@@ -64,7 +64,7 @@ def _results(pipes, deadline, name):
 
 
 def _work(sender, file, name, arguments, rank, num_ranks, meeting, timeout):
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.update(_as_torchrun(rank, num_ranks))
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
@@ -81,6 +81,21 @@ def _work(sender, file, name, arguments, rank, num_ranks, meeting, timeout):
         sender.send_bytes(_packed((True, result)))
     except BaseException:  # noqa: BLE001 - told to the test
         sender.send_bytes(_packed((False, traceback.format_exc())))
+
+
+def _as_torchrun(rank, num_ranks):
+    """What torchrun tells its processes, for frameworks that look there."""
+    return {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "1",  # never asked: the processes meet in a file
+        "TORCHELASTIC_RUN_ID": "test",
+        "GROUP_RANK": "0",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(num_ranks),
+        "LOCAL_WORLD_SIZE": str(num_ranks),
+    }
 
 
 def _packed(value):
