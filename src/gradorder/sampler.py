@@ -143,6 +143,11 @@ class OrderedSampler(DistributedSampler[int]):
             return self._current_plan().num_batches
         return self._promised_steps.setdefault(epoch, self._planner.num_steps(epoch))
 
+    @property
+    def steps_left(self) -> int:
+        """The training steps of the current epoch that were not consumed yet (without `step`: not handed out)."""
+        return self._current_plan().num_batches - self._num_consumed()
+
     # ---------------------------------------------------------------- planning
 
     def set_epoch(self, epoch: int, scores: Scores | None = None) -> None:
@@ -334,8 +339,8 @@ class OrderedSampler(DistributedSampler[int]):
         workers that prefetch, call `step`. With several processes call it on all of them and save it on one: it
         is the same on all, and fits any number of processes.
         """
-        plan, progress = self._current_plan(), self._progress
-        consumed = progress.consumed if self._is_stepped else progress.issued
+        plan = self._current_plan()
+        consumed = self._num_consumed()
         self._ranks.agree("the place in the run", epoch=plan.epoch, consumed=consumed, order=self._fingerprint(plan))
         self._memory.settle()
         return SamplerState(
@@ -350,6 +355,9 @@ class OrderedSampler(DistributedSampler[int]):
             epoch_scores=self._looked_back.scores,
             remembered_scores=self._memory.known(),
         ).to_dict()
+
+    def _num_consumed(self) -> int:
+        return self._progress.consumed if self._is_stepped else self._progress.issued
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was called: the next iteration gives exactly the batches that were left.
