@@ -112,7 +112,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._plan: EpochPlan | None = None  # made when first needed
         self._progress = Progress()
         self._looked_back = _LookBack(epoch=0, scores=None)
-        self._planned_by_user = False
+        self._planned_steps: dict[int, int] = {}
         self._promised_steps: dict[int, int] = {}
         self._is_stepped = False
         self._resuming = False
@@ -139,8 +139,8 @@ class OrderedSampler(DistributedSampler[int]):
         return sum(self._num_steps_of(epoch) for epoch in range(first_epoch, last_epoch))
 
     def _num_steps_of(self, epoch: int) -> int:
-        if epoch == self.epoch and self._planned_by_user:
-            return self._current_plan().num_batches
+        if epoch in self._planned_steps:
+            return self._planned_steps[epoch]
         return self._promised_steps.setdefault(epoch, self._planner.num_steps(epoch))
 
     @property
@@ -185,7 +185,7 @@ class OrderedSampler(DistributedSampler[int]):
         )
         if replans:
             self._replan(epoch, scores)
-        self._planned_by_user = True
+        self._planned_steps[epoch] = self._current_plan().num_batches
 
     def _replan(self, epoch: int, scores: Scores | None) -> None:
         with self._ranks.failing_together(f"planning epoch {epoch}"):
@@ -372,7 +372,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._adopt(plan, progress, _LookBack(loaded.scores_epoch, loaded.epoch_scores))
         self._memory.restore(loaded.remembered_scores)
         self._is_stepped = loaded.is_stepped
-        self._planned_by_user = True
+        self._planned_steps[plan.epoch] = plan.num_batches
         self._resuming = True
 
 

@@ -129,6 +129,8 @@ def test_num_steps_counts_a_planned_epoch_as_it_is():
     sampler = go.OrderedSampler(10, 2, keep=0.5)
     sampler.set_epoch(0)  # nothing remembered: random and complete
     assert sampler.num_steps(0, 2) == 5 + 3
+    sampler.set_epoch(1, scores=SCORES)
+    assert sampler.num_steps(0, 2) == 5 + 3
 
 
 def test_a_broken_promise_is_said_aloud():

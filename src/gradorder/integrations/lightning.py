@@ -130,6 +130,11 @@ class OrderedTraining(Callback):
         """Keep it until there is a sampler."""
         self._loaded = state_dict or None
 
+    def plan_first_epoch(self, sampler: OrderedSampler) -> None:
+        """Before training: without a score the first epoch is complete, and must be counted so."""
+        if self._sampler is None and self.score is None:
+            sampler.set_epoch(0)
+
     def _plan(self, trainer: Trainer, pl_module: LightningModule) -> None:
         loader = _loader_of(trainer)
 
@@ -167,6 +172,9 @@ class _Counting(Trainer):
         if self.max_epochs is None or self.max_epochs < 0 or self.train_dataloader is None:
             return estimate
         sampler = sampler_of(self)
+        for callback in self.callbacks:  # type: ignore[attr-defined] # Trainer has them
+            if isinstance(callback, OrderedTraining):
+                callback.plan_first_epoch(sampler)
         lengths = [_limited(self, sampler.num_steps(epoch, epoch + 1)) for epoch in range(self.max_epochs)]
         total = sum(math.ceil(length / self.accumulate_grad_batches) for length in lengths)
         return total if self.max_steps < 0 else min(total, self.max_steps)

@@ -112,6 +112,8 @@ class OrderedTrainer(Trainer):
 
     def set_initial_training_values(self, args: Any, dataloader: DataLoader[Any]) -> tuple[Any, ...]:  # noqa: ANN401
         """Trainer's own, with the epochs as long as they will be."""
+        if self.score is None:
+            self._sampler().set_epoch(0)  # nothing is remembered yet: complete, and to be counted so
         values = list(super().set_initial_training_values(args, dataloader))
         if args.max_steps > 0:
             values[0], values[6] = self._num_epochs(args.max_steps), args.max_steps

@@ -19,10 +19,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about logg
 
 
 class Module(LightningModule):
-    def __init__(self, *, wraps=False, schedules=False, **loading):
+    def __init__(self, *, wraps=False, schedules=False, start_epoch=1, **loading):
         super().__init__()
         self.model = reference.new_model()
         self.data = reference.data()
+        self.settings = reference.SETTINGS | {"start_epoch": start_epoch}
         self.wraps, self.schedules, self.loading = wraps, schedules, loading
         self.batches, self.num_validations, self.scheduler = [], [0] * reference.EPOCHS, None
 
@@ -38,7 +39,7 @@ class Module(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.scheduler, "interval": "step"}}
 
     def train_dataloader(self):
-        self.sampler = go.OrderedSampler(self.data, reference.BATCH, **reference.SETTINGS)
+        self.sampler = go.OrderedSampler(self.data, reference.BATCH, **self.settings)
         if self.wraps:
             return DataLoader(self.data, batch_sampler=BatchSampler(self.sampler, 2, drop_last=False))
         return DataLoader(self.data, self.sampler.loader_batch_size, sampler=self.sampler, **self.loading)
@@ -197,6 +198,13 @@ def test_validation_within_the_epoch_and_accumulation():
     trainer = fit(module, val_check_interval=0.5, accumulate_grad_batches=4)
     assert module.num_validations == [2] * reference.EPOCHS
     assert module.scheduler.last_epoch == trainer.estimated_stepping_batches == 2 + 1 + 1 + 1
+
+
+@pytest.mark.parametrize(("chosen", "steps"), [(None, 6 + 4 + 4 + 4), (score, 4 + 4 + 4 + 4)])
+def test_the_first_epoch_is_complete_without_a_score_and_counted_so(chosen, steps):
+    module = Module(schedules=True, start_epoch=0)
+    trainer = fit(module, score=chosen)
+    assert trainer.estimated_stepping_batches == module.scheduler.last_epoch == len(module.batches) == steps
 
 
 def test_limited_batches():

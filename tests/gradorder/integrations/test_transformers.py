@@ -72,7 +72,7 @@ class Rates(TrainerCallback):
         self.rates.append(lr_scheduler.get_last_lr()[0])
 
 
-def trainer_for(folder, *, rescores, checkpoint=None, **settings):
+def trainer_for(folder, *, rescores, checkpoint=None, start_epoch=1, **settings):
     num_processes = dist.get_world_size() if dist.is_initialized() else 1
     arguments = {
         "num_train_epochs": EPOCHS,
@@ -94,7 +94,7 @@ def trainer_for(folder, *, rescores, checkpoint=None, **settings):
         new_model(),
         TrainingArguments(str(folder), **arguments),
         train_dataset=Sentences(),
-        order=ORDER,
+        order=ORDER | {"start_epoch": start_epoch},
         callbacks=[rates],
         **chosen,
     )
@@ -202,6 +202,13 @@ def test_accumulation_counts_steps_and_takes_the_rest(tmp_path):
     trainer = trainer_for(tmp_path, rescores=False, gradient_accumulation_steps=4, lr_scheduler_type="linear")
     assert [epoch for epoch, _ in trainer.batches] == [0] * 6 + [1] * 4 + [2] * 4
     assert trainer.state.global_step == trainer.state.max_steps == 2 + 1 + 1
+    assert trainer.rates[-1] == 0.0
+
+
+@pytest.mark.parametrize(("rescores", "steps"), [(False, 6 + 4 + 4), (True, 4 + 4 + 4)])
+def test_the_first_epoch_is_complete_without_a_score_and_counted_so(tmp_path, rescores, steps):
+    trainer = trainer_for(tmp_path, rescores=rescores, start_epoch=0, lr_scheduler_type="linear")
+    assert trainer.state.global_step == len(trainer.batches) == steps
     assert trainer.rates[-1] == 0.0
 
 
