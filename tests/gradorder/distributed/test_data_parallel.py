@@ -50,7 +50,10 @@ def trained(way, settings, score):
     slices = []
     for epoch in range(EPOCHS):
         sampler.set_epoch(
-            epoch, scores=None if score is None else lambda: go.score_dataset(model, dataset, score, batch_size=7)
+            epoch,
+            scores=None
+            if score is None
+            else lambda: go.score_dataset(model, dataset, score, batch_size=11),  # 5 batches: uneven
         )
         for inputs, targets in loader:
             losses = F.cross_entropy(model(inputs), targets, reduction="none")
@@ -132,14 +135,17 @@ def selected():
     """Scores of a wrapped model between training steps: they must not wake the wrapper."""
     model = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(6, dtype=torch.float64), new_model()))
     batch = data()[12 * dist.get_rank() : 12 * dist.get_rank() + 12]
-    kept = {}
+    kept, passes = {}, []
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
     for score in (go.GradientNorm(), go.LastLayerBound(), go.Loss(), go.LogitError()):
         model.module[0].eval()
-        if dist.get_rank() == 0:  # one process alone: nothing is exchanged
+        if dist.get_rank() == 1:  # one process alone: nothing is exchanged
             kept[score] = [go.KeepHardest(keep, score)(model, batch)[0] for keep in (0.25, 6)]
             score(model, batch)
             go.per_example_gradients(model, batch)
+            assert not passes
         F.cross_entropy(model(batch[0]), batch[1]).backward()
+        passes.clear()
     try:
         go.KeepHardest(5)(model, batch)
     except ValueError as error:
@@ -148,13 +154,13 @@ def selected():
 
 
 def test_each_process_keeps_the_hardest_of_its_slice():
-    (kept, inputs, error), (_, _, other_error) = processes.run(selected, 2)
+    (_, _, other_error), (kept, inputs, error) = processes.run(selected, 2)
     assert error == other_error == "keep must be divisible by the 2 processes that share a batch, got 5"
     model = nn.Sequential(nn.BatchNorm1d(6, dtype=torch.float64), new_model()).eval()
     assert len(kept) == 4
     for a_quarter, three in kept:
         assert len(a_quarter) == len(three) == 3
-    order = go.gradient_norms(model, (inputs, data()[:12][1])).argsort(descending=True)
+    order = go.gradient_norms(model, (inputs, data()[12:24][1])).argsort(descending=True)
     assert torch.equal(kept[0][0], inputs[order[:3]])
 
 
