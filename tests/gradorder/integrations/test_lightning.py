@@ -25,6 +25,7 @@ class Module(LightningModule):
         self.data = reference.data()
         self.settings = reference.SETTINGS | {"start_epoch": start_epoch}
         self.wraps, self.schedules, self.loading = wraps, schedules, loading
+        self.lengths = [0] * reference.EPOCHS
         self.batches, self.num_validations, self.scheduler = [], [0] * reference.EPOCHS, None
 
     def forward(self, inputs):
@@ -54,6 +55,7 @@ class Module(LightningModule):
     def training_step(self, batch, batch_idx):
         losses = reference.losses(self, batch)
         self.batches.append((self.current_epoch, batch[2].tolist()))
+        self.lengths[self.current_epoch] = self.trainer.num_training_batches
         return {"loss": losses.mean() * self.sampler.loss_scale, "scores": losses.detach()}
 
 
@@ -162,6 +164,7 @@ def test_one_process_with_and_without_workers(workers):
         fit(module, score=score if rescores else None)
         batches, expected_weights = expected(rescores=rescores)
         assert module.batches == batches
+        assert module.lengths == reference.STEPS
         torch.testing.assert_close(weights(module), expected_weights, rtol=1e-9, atol=1e-12)
 
 
