@@ -13,10 +13,26 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted(EXAMPLES.glob("*.py"))])
+TORCH = ["ordered_torch", "plain_torch"]
+FRAMEWORKS = ["ordered_accelerate", "ordered_fabric", "ordered_lightning", "ordered_transformers"]
+
+
+def test_every_example_is_tested():
+    assert sorted(TORCH + FRAMEWORKS) == [path.stem for path in sorted(EXAMPLES.glob("*.py"))]
+
+
+@pytest.mark.parametrize("name", TORCH)
 def test_the_example_learns(name, capsys):
     assert load(name).main() > 0.9
     assert "test accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")  # the frameworks' own
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_ends_where_plain_torch_does(name, capsys):
+    expected = load("ordered_torch").main(epochs=4)
+    assert load(name).main(epochs=4) == expected
+    assert f"test accuracy {expected:.3f}" in capsys.readouterr().out
 
 
 def test_ordering_changes_few_lines():

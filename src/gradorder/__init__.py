@@ -6,6 +6,7 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 from gradorder import bounds as bounds
 from gradorder.errors import IterableDatasetError as IterableDatasetError
 from gradorder.errors import NonFiniteScoresError as NonFiniteScoresError
+from gradorder.errors import RankError as RankError
 from gradorder.errors import StepError as StepError
 from gradorder.losses import cross_entropy as cross_entropy
 from gradorder.losses import squared_error as squared_error

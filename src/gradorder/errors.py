@@ -45,3 +45,7 @@ class IterableDatasetError(TypeError, ValueError):
 
 class StepError(RuntimeError, ValueError):
     """`step` was called for a batch that was never issued."""
+
+
+class RankError(RuntimeError, ValueError):
+    """The processes of a run do not agree, or one of them failed: raised on all of them, so that none waits."""

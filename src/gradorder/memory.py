@@ -6,25 +6,31 @@ import torch
 
 from gradorder.errors import NonFiniteScoresError
 from gradorder.precision import widened
+from gradorder.ranks import Ranks
+
+_ALONE = Ranks(num=1, rank=0, is_connected=False)
 
 
 class ScoreMemory:
     """One remembered score per example; NaN where an example was never scored.
 
-    Scores on an accelerator stay there until they are read, so that a training step never waits for them.
+    Scores on an accelerator stay there until `settle`, so that a training step never waits for them. With several
+    processes each keeps its own until then, and `settle` brings them together: call it on all, before reading.
     """
 
-    def __init__(self, num_examples: int) -> None:
+    def __init__(self, num_examples: int, ranks: Ranks = _ALONE) -> None:
         self._num_examples = num_examples
+        self._ranks = ranks
         self._scores: torch.Tensor | None = None
         self._waiting: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def remember(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
-        """Keep the scores of these examples; NaN or infinity is refused, on an accelerator at the next read."""
-        if scores.device.type == "cpu":
-            self._write(indices, scores)
+        """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
+        is_near = scores.device.type == "cpu"
+        if is_near and not self._ranks.is_connected:
+            self._write(indices, _finite(indices, scores))
         else:
-            self._waiting.append((indices, scores.clone()))
+            self._waiting.append((indices, _finite(indices, scores.clone()) if is_near else scores.clone()))
 
     def replace(self, scores: torch.Tensor) -> None:
         """Keep a new score for every example."""
@@ -33,7 +39,6 @@ class ScoreMemory:
 
     def known(self) -> torch.Tensor | None:
         """The scores with NaN for the unknown, None where nothing is remembered."""
-        self._settle()
         return self._scores
 
     def restore(self, known: torch.Tensor | None) -> None:
@@ -53,18 +58,35 @@ class ScoreMemory:
         harder = torch.nextafter(largest, torch.tensor(math.inf, dtype=known.dtype))
         return known.masked_fill(unknown, harder.clamp(max=torch.finfo(known.dtype).max).item())
 
-    def _settle(self) -> None:
-        if self._waiting:
-            indices = torch.cat([indices for indices, _ in self._waiting])
-            scores = torch.cat([scores for _, scores in self._waiting])
-            self._waiting.clear()
-            self._write(indices, scores.cpu())
+    def settle(self) -> None:
+        """Write down what waits, on all processes."""
+        if not self._waiting and not self._ranks.is_connected:
+            return
+        steps_and_indices, scores = self._ranks.gathered(*self._taken())
+        if len(scores):
+            # As one process would have written them: step by step, and in a step the slices in the order of the ranks.
+            order = steps_and_indices[:, 0].argsort(stable=True)
+            indices, scores = steps_and_indices[order, 1], scores[order]
+            self._write(indices, _finite(indices, scores))
+
+    def _taken(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What waits here, as rows (step, index) and their scores."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return torch.empty(0, 2, dtype=torch.int64), torch.empty(0)
+        rows = [torch.stack([torch.full_like(indices, step), indices], 1) for step, (indices, _) in enumerate(waiting)]
+        return torch.cat(rows), torch.cat([widened(scores) for _, scores in waiting]).cpu()
 
     def _write(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
         scores = widened(scores)
-        if not bool(torch.isfinite(scores).all()):
-            raise NonFiniteScoresError.of(scores, indices)
         if self._scores is None:
             self._scores = torch.full((self._num_examples,), math.nan)
         self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
-        self._scores[indices] = scores.to(self._scores.dtype)
+        # In numpy the last of several scores for one example stays; torch leaves it open which.
+        self._scores.numpy()[indices.numpy()] = scores.to(self._scores.dtype).numpy()
+
+
+def _finite(indices: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    if not bool(torch.isfinite(scores).all()):
+        raise NonFiniteScoresError.of(scores, indices)
+    return scores

@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, final
 
 import torch
-import torch.distributed as dist
 from torch.utils.data import Dataset, DistributedSampler
 
 from gradorder import checks
@@ -17,6 +16,7 @@ from gradorder.memory import ScoreMemory
 from gradorder.orderings import Descending, Ordering
 from gradorder.plan import EpochPlan, Progress
 from gradorder.planner import EpochPlanner, Keep
+from gradorder.ranks import Ranks, own_rank, world_size
 from gradorder.state import SamplerState
 
 Scores = torch.Tensor | Callable[[], torch.Tensor]
@@ -80,16 +80,16 @@ class OrderedSampler(DistributedSampler[int]):
         self.num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
         self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
         self._follows_process_group = num_replicas is None
-        replicas = checks.integer("num_replicas", _world_size() if num_replicas is None else num_replicas, minimum=1)
-        own_rank = checks.integer("rank", _rank() if rank is None else rank, minimum=0)
-        if own_rank >= replicas:
-            raise ValueError(f"rank must be below num_replicas={replicas}, got {own_rank}")
+        replicas = checks.integer("num_replicas", world_size() if num_replicas is None else num_replicas, minimum=1)
+        number = checks.integer("rank", _default_rank(replicas) if rank is None else rank, minimum=0)
+        if number >= replicas:
+            raise ValueError(f"rank must be below num_replicas={replicas}, got {number}")
         if self.batch_size % replicas:
             raise ValueError(f"batch_size must be divisible by num_replicas={replicas}, got {self.batch_size}")
         super().__init__(
             _as_dataset(dataset_or_length),
             num_replicas=replicas,
-            rank=own_rank,
+            rank=number,
             shuffle=False,
             seed=checks.integer("seed", seed, minimum=0),
             drop_last=bool(drop_last),
@@ -105,13 +105,14 @@ class OrderedSampler(DistributedSampler[int]):
             seed=self.seed,
             drop_last=self.drop_last,
             num_replicas=replicas,
-            rank=own_rank,
+            rank=number,
         )
-        self._memory = ScoreMemory(self.num_examples)
+        self._ranks = Ranks.numbered(replicas, number)
+        self._memory = ScoreMemory(self.num_examples, self._ranks)
         self._plan: EpochPlan | None = None  # made when first needed
         self._progress = Progress()
         self._looked_back = _LookBack(epoch=0, scores=None)
-        self._planned_by_user = False
+        self._planned_steps: dict[int, int] = {}
         self._promised_steps: dict[int, int] = {}
         self._is_stepped = False
         self._resuming = False
@@ -138,9 +139,14 @@ class OrderedSampler(DistributedSampler[int]):
         return sum(self._num_steps_of(epoch) for epoch in range(first_epoch, last_epoch))
 
     def _num_steps_of(self, epoch: int) -> int:
-        if epoch == self.epoch and self._planned_by_user:
-            return self._current_plan().num_batches
+        if epoch in self._planned_steps:
+            return self._planned_steps[epoch]
         return self._promised_steps.setdefault(epoch, self._planner.num_steps(epoch))
+
+    @property
+    def steps_left(self) -> int:
+        """The training steps of the current epoch that were not consumed yet (without `step`: not handed out)."""
+        return self._current_plan().num_batches - self._num_consumed()
 
     # ---------------------------------------------------------------- planning
 
@@ -155,19 +161,45 @@ class OrderedSampler(DistributedSampler[int]):
 
         For the current epoch this changes nothing without scores (so frameworks may repeat the call), and
         replans with scores while nothing of it was consumed. An error leaves the sampler as it was.
+
+        With several processes call it on all of them. Scores remembered since the last epoch are brought together
+        here, and the orders are compared.
+
+        Raises:
+            RankError: the processes do not agree on epoch or order, or one of them could not plan; on all of them.
         """
         checks.integer("epoch", epoch, minimum=0)
         self._check_world_size()
-        if epoch == self.epoch and (scores is None or self._progress.consumed > 0):
-            self._planned_by_user = True
-            return
-        remembered, used = self._scores_for(epoch, scores)
-        plan = self._planner.plan(epoch, used)
+        if self._resuming and epoch < self.epoch:
+            raise ValueError(
+                f"epoch must be at least {self.epoch}, where load_state_dict goes on, got {epoch}: does a framework "
+                "count epochs by itself? see gradorder.integrations"
+            )
+        replans = epoch != self.epoch or (scores is not None and self._progress.consumed == 0)
+        self._ranks.agree(
+            "what set_epoch is called for",
+            epoch=epoch,
+            replans=replans,
+            scores=_kind(scores),
+            order=0 if replans else self._fingerprint(self._current_plan()),
+        )
+        if replans:
+            self._replan(epoch, scores)
+        self._planned_steps[epoch] = self._current_plan().num_batches
+
+    def _replan(self, epoch: int, scores: Scores | None) -> None:
+        with self._ranks.failing_together(f"planning epoch {epoch}"):
+            self._memory.settle()
+            remembered, used = self._scores_for(epoch, scores)
+            plan = self._planner.plan(epoch, used)
+        self._ranks.agree(f"the order of epoch {epoch}", order=self._fingerprint(plan))
         if remembered is not None:
             self._memory.replace(remembered)
-        self._keep_promise(plan)
         self._adopt(plan, Progress(), self._look_back(epoch, used))
-        self._planned_by_user = True
+
+    def _fingerprint(self, plan: EpochPlan) -> int:
+        """What the processes compare, computed only where there are several."""
+        return plan.fingerprint if self._ranks.is_connected else 0
 
     def _scores_for(self, epoch: int, given: Scores | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The scores to remember, and those that order this epoch."""
@@ -188,20 +220,21 @@ class OrderedSampler(DistributedSampler[int]):
         return self._planner.start_epoch <= source < epoch and source == self._looked_back.epoch
 
     def _check_world_size(self) -> None:
-        if self._follows_process_group and _world_size() != self.num_replicas:
+        if self._follows_process_group and world_size() != self.num_replicas:
             raise RuntimeError(
-                f"the sampler was built for {self.num_replicas} processes and now there are {_world_size()}: "
+                f"the sampler was built for {self.num_replicas} processes and now there are {world_size()}: "
                 "build it after torch.distributed is initialised"
             )
 
     def _keep_promise(self, plan: EpochPlan) -> None:
+        """Said when the epoch begins: before, a framework may have planned it that the scores came after."""
         promised = self._promised_steps.pop(plan.epoch, plan.num_batches)
         if promised != plan.num_batches:
             warnings.warn(
                 f"epoch {plan.epoch} has {plan.num_batches} steps, not the {promised} that num_steps counted: "
                 "there are no scores yet, so it is random and complete. Pass scores to set_epoch, or build the "
                 "sampler with a later start_epoch",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _look_back(self, epoch: int, scores: torch.Tensor | None) -> "_LookBack":
@@ -230,19 +263,34 @@ class OrderedSampler(DistributedSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place."""
-        plan = self._current_plan()
+        return self._handed_out(self._current_plan())
+
+    def _handed_out(self, plan: EpochPlan) -> Iterator[int]:
+        """The only loop over examples. A batch counts as issued when its first index is taken.
+
+        Nothing changes before that: some loaders make an iterator and throw it away.
+        """
+        progress = self._started(plan) if plan is self._plan else Progress()
+        for batch in plan.batches(progress.issued):
+            progress.issued += 1
+            yield from batch
+
+    def _started(self, plan: EpochPlan) -> Progress:
+        self._keep_promise(plan)
         start = self._progress.consumed if self._resuming else 0
         self._resuming = False
         self._progress = Progress(issued=start, consumed=start)
-        return _handed_out(plan, self._progress)
+        return self._progress
 
     # ---------------------------------------------------------------- consuming
 
     def step(self, scores: torch.Tensor | None = None) -> None:
         """Count one batch of this process's loader as consumed, and remember its scores if given.
 
-        Call it once per batch, in the order of the batches. Scores that an accelerator holds are checked for
-        NaN at the next `set_epoch` or `state_dict`, to keep the step from waiting; on the CPU, here.
+        Call it once per batch, in the order of the batches. With several processes each gives the scores of its
+        own slice; they are brought together when the next epoch is planned, not here. Scores that an accelerator
+        holds are checked for NaN at the next `set_epoch` or `state_dict`, to keep the step from waiting; on the
+        CPU, here.
         """
         progress = self._progress
         if progress.consumed >= progress.issued:
@@ -251,10 +299,10 @@ class OrderedSampler(DistributedSampler[int]):
                 f"{self.epoch} and {progress.consumed} consumed already"
             )
         if scores is not None:
-            if self.num_replicas > 1:
-                raise NotImplementedError(
-                    "step(scores) on several processes: remembered scores are not gathered over the processes "
-                    "yet; pass scores to set_epoch instead"
+            if self.num_replicas > 1 and not self._ranks.is_connected:
+                raise RuntimeError(
+                    f"step(scores) needs a process group of num_replicas={self.num_replicas} to bring the scores "
+                    f"together, and there is one of {world_size()}: pass scores to set_epoch instead"
                 )
             indices = self._current_plan().indices(progress.consumed)
             values = torch.as_tensor(scores).detach()
@@ -288,21 +336,28 @@ class OrderedSampler(DistributedSampler[int]):
         """The place in the run as plain tensors and numbers, fit for `torch.load(..., weights_only=True)`.
 
         It counts the batches that `step` consumed or, where `step` was never called, those handed out: with
-        workers that prefetch, call `step`.
+        workers that prefetch, call `step`. With several processes call it on all of them and save it on one: it
+        is the same on all, and fits any number of processes.
         """
-        plan, progress = self._current_plan(), self._progress
+        plan = self._current_plan()
+        consumed = self._num_consumed()
+        self._ranks.agree("the place in the run", epoch=plan.epoch, consumed=consumed, order=self._fingerprint(plan))
+        self._memory.settle()
         return SamplerState(
             num_examples=self.num_examples,
             batch_size=self.batch_size,
             seed=self.seed,
             epoch=plan.epoch,
-            consumed=progress.consumed if self._is_stepped else progress.issued,
+            consumed=consumed,
             is_stepped=self._is_stepped,
             sequence=plan.sequence,
             scores_epoch=self._looked_back.epoch,
             epoch_scores=self._looked_back.scores,
             remembered_scores=self._memory.known(),
         ).to_dict()
+
+    def _num_consumed(self) -> int:
+        return self._progress.consumed if self._is_stepped else self._progress.issued
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was called: the next iteration gives exactly the batches that were left.
@@ -317,7 +372,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._adopt(plan, progress, _LookBack(loaded.scores_epoch, loaded.epoch_scores))
         self._memory.restore(loaded.remembered_scores)
         self._is_stepped = loaded.is_stepped
-        self._planned_by_user = True
+        self._planned_steps[plan.epoch] = plan.num_batches
         self._resuming = True
 
 
@@ -329,21 +384,16 @@ class _LookBack:
     scores: torch.Tensor | None
 
 
-def _handed_out(plan: EpochPlan, progress: Progress) -> Iterator[int]:
-    """The only loop over examples. A batch counts as issued when its first index is taken."""
-    for batch in plan.batches(progress.issued):
-        progress.issued += 1
-        yield from batch
-
-
 def _as_dataset(dataset_or_length: Any) -> Dataset[Any]:  # noqa: ANN401 - any map-style dataset
     """A number as the data set of the numbers below it, which is all that the base class asks for."""
     return range(dataset_or_length) if isinstance(dataset_or_length, Integral) else dataset_or_length  # type: ignore[return-value]
 
 
-def _world_size() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+def _default_rank(num_replicas: int) -> int:
+    """This process's rank; a sampler for one process is whole, whatever process group there is."""
+    return 0 if num_replicas == 1 else own_rank()
 
 
-def _rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+def _kind(scores: Scores | None) -> int:
+    """Whether scores are missing, given or to be computed: what processes must have in common to plan together."""
+    return 0 if scores is None else 1 + callable(scores)

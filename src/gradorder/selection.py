@@ -10,7 +10,9 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, take
 from gradorder.orderings.sorted import stable_argsort
+from gradorder.ranks import world_size
 from gradorder.scores import GradientNorm, Score
+from gradorder.scores.wrapped import unwrapped
 
 
 @final
@@ -22,6 +24,9 @@ class KeepHardest:
         keep: a float is a fraction in (0, 1], ceil(keep * B) examples; an int is a count. At least one example
             stays, and a batch smaller than the count stays whole.
         score: any score, or a function `(model, batch) -> (B,)`; the exact gradient norm if not given.
+
+    With several processes (torch.distributed) each keeps the hardest of its own slice of the batch, so that all
+    train on as many. A count is of the whole batch, and the number of processes must divide it.
 
     `select(model, batch)` returns the kept examples in the structure of the batch: tensors, tuples, lists,
     dicts and any nesting of them.
@@ -48,7 +53,7 @@ class KeepHardest:
     def __call__(self, model: nn.Module, batch: Batch) -> Batch:
         """The hardest examples of the batch, hardest first."""
         size = num_examples(batch)
-        scores = checks.per_example("score", self.score(model, batch), size)
+        scores = checks.per_example("score", self.score(unwrapped(model), batch), size)
         order = stable_argsort(checks.finite_scores(scores), descending=True)
         return take(batch, order[: self._num_kept(size)])
 
@@ -59,5 +64,9 @@ class KeepHardest:
 
     def _num_kept(self, size: int) -> int:
         if isinstance(self.keep, int):
-            return min(self.keep, size)
+            if self.keep % world_size():
+                raise ValueError(
+                    f"keep must be divisible by the {world_size()} processes that share a batch, got {self.keep}"
+                )
+            return min(self.keep // world_size(), size)
         return max(1, math.ceil(self.keep * size))

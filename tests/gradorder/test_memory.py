@@ -15,14 +15,15 @@ class Elsewhere(torch.Tensor):
         return torch.device("cuda")
 
 
-def test_scores_on_an_accelerator_wait_until_they_are_read():
+def test_scores_on_an_accelerator_wait_until_they_are_settled():
     memory = ScoreMemory(4)
     scores = torch.tensor([1.0, math.nan]).as_subclass(Elsewhere)
     memory.remember(torch.tensor([2, 0]), scores)  # no look at the values, so no wait
     with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2 are NaN or infinite \(examples 0\)"):
-        memory.known()
+        memory.settle()
     memory.remember(torch.tensor([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(Elsewhere))
     memory.remember(torch.tensor([1]), torch.tensor([2.0]).as_subclass(Elsewhere))
+    memory.settle()
     known = memory.known()
     assert known[:3].tolist() == [3.0, 2.0, 1.0]
     assert math.isnan(known[3])

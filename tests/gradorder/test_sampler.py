@@ -129,14 +129,26 @@ def test_num_steps_counts_a_planned_epoch_as_it_is():
     sampler = go.OrderedSampler(10, 2, keep=0.5)
     sampler.set_epoch(0)  # nothing remembered: random and complete
     assert sampler.num_steps(0, 2) == 5 + 3
+    sampler.set_epoch(1, scores=SCORES)
+    assert sampler.num_steps(0, 2) == 5 + 3
 
 
 def test_a_broken_promise_is_said_aloud():
     sampler = go.OrderedSampler(10, 2, keep=0.5)
     assert sampler.num_steps(0, 3) == 9
     sampler.set_epoch(0, scores=SCORES)
+    forget_scores(sampler).set_epoch(1)
     with pytest.warns(UserWarning, match=r"epoch 1 has 5 steps, not the 3 that num_steps counted"):
-        forget_scores(sampler).set_epoch(1)
+        list(sampler)
+    list(sampler)  # once is enough
+
+
+def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
+    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    assert sampler.num_steps(0, 1) == 3
+    sampler.set_epoch(0)  # a framework's call
+    sampler.set_epoch(0, scores=SCORES)
+    assert len(list(sampler)) == 5
 
 
 def forget_scores(sampler):
@@ -398,7 +410,7 @@ def test_ranks_are_checked():
         go.OrderedSampler(10, 8, num_replicas=4, rank=0)
     sampler = go.OrderedSampler(8, 4, num_replicas=2, rank=0)
     next(iter(sampler))
-    with pytest.raises(NotImplementedError, match="pass scores to set_epoch instead"):
+    with pytest.raises(RuntimeError, match=r"process group of num_replicas=2.*pass scores to set_epoch instead"):
         sampler.step(torch.rand(2))
 
 

@@ -126,6 +126,16 @@ def test_setting_the_loaded_epoch_keeps_the_place_and_another_epoch_drops_it():
     assert len(list(resumed)) == SIZE
 
 
+def test_a_framework_that_starts_from_epoch_0_after_a_resume_is_refused():
+    sampler = new({})
+    sampler.set_epoch(3)
+    state = sampler.state_dict()
+    resumed = new({})
+    resumed.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"epoch must be at least 3, where load_state_dict goes on, got 0"):
+        resumed.set_epoch(0)
+
+
 def test_resumed_steps_go_on_counting():
     _, state = run(new({}), stop_after=2)
     resumed = new({})

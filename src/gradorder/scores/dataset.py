@@ -1,6 +1,7 @@
 """A whole data set scored at the current weights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,7 +10,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, to_device
+from gradorder.precision import widened
+from gradorder.ranks import Ranks
 from gradorder.scores.undisturbed import device_of, undisturbed
+from gradorder.scores.wrapped import is_sharded, unwrapped
 
 Score = Callable[[nn.Module, Batch], torch.Tensor]
 """One number per example of a batch at the current weights, shape (B,)."""
@@ -30,6 +34,10 @@ def score_dataset(
     The model is left exactly as found and the random state too, so scoring changes nothing in a training run.
     Batches are moved to the model's device, where the result stays.
 
+    With several processes (torch.distributed) call it on all of them: whole scoring batches are dealt to the
+    processes and every one gets all scores. The batches are the same for any number of processes, so the numbers
+    are too.
+
     Args:
         model: scored at its current weights, in eval mode.
         dataset: anything with `__len__` and `__getitem__`.
@@ -43,6 +51,7 @@ def score_dataset(
     Raises:
         IterableDatasetError: the dataset is iterable-style or has no length.
         ValueError: the score does not return one number per example.
+        RankError: scoring failed on another process.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -54,17 +63,56 @@ def score_dataset(
     length = checks.map_style_length("dataset", dataset)
     checks.integer("batch_size", batch_size, minimum=1)
     checks.integer("num_workers", num_workers, minimum=0)
-    loader = DataLoader(dataset, batch_size, num_workers=num_workers, collate_fn=collate_fn)
+    ranks = Ranks.of_process_group()
+    ranks.agree("what score_dataset is called for", num_examples=length, batch_size=batch_size)
+    batches = [range(start, min(start + batch_size, length)) for start in range(0, length, batch_size)]
+    own = batches[ranks.rank :: ranks.num]
+    indices = torch.cat([torch.arange(0), *(torch.arange(batch.start, batch.stop) for batch in own)])
+    with ranks.failing_together("score_dataset"):
+        # Parts of a sharded model are fetched from the other processes: all must run as many passes.
+        num_extra = -(-len(batches) // ranks.num) - len(own) if is_sharded(model) else 0
+        loader = DataLoader(
+            dataset,
+            batch_sampler=_Lists(own + batches[:1] * num_extra),
+            num_workers=num_workers,
+            collate_fn=collate_fn,
+        )
+        shown = _shown(loader) if progress and ranks.rank == 0 else loader
+        scored = _joined(_scored(unwrapped(model), shown, score)[: len(own)], device_of(model))
+        if len(scored) != len(indices):
+            raise ValueError(f"dataset must give every example asked for, got {len(scored)} of {len(indices)}")
+    indices, scored = ranks.gathered(indices, scored)
+    in_order = torch.empty_like(scored)
+    in_order[indices.to(scored.device)] = scored
+    return in_order
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Ranges, each made a list only when it is its turn."""
+
+    ranges: list[range]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return map(list, self.ranges)
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+
+def _scored(model: nn.Module, batches: Iterable[Batch], score: Score) -> list[torch.Tensor]:
     device = device_of(model)
     scores = []
     with undisturbed(model):
-        for batch in _shown(loader) if progress else loader:
+        for batch in batches:
             on_device = to_device(batch, device)
-            scores.append(checks.per_example("score", score(model, on_device), num_examples(on_device)))
-    scored = torch.cat([part.detach() for part in scores])
-    if len(scored) != length:
-        raise ValueError(f"dataset gave {len(scored)} examples, but its length is {length}")
-    return scored
+            scores.append(checks.per_example("score", score(model, on_device), num_examples(on_device)).detach())
+    return scores
+
+
+def _joined(scores: list[torch.Tensor], device: torch.device) -> torch.Tensor:
+    """One tensor of float32 or better, empty where this process had no batch."""
+    return torch.cat([widened(part) for part in scores]) if scores else torch.empty(0, device=device)
 
 
 def _shown(loader: DataLoader[Any]) -> Iterable[Batch]:

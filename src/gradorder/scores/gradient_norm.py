@@ -31,6 +31,7 @@ from gradorder.scores.chain import chain_of, norms_by_hand, norms_of_any_loss
 from gradorder.scores.layers.fallback import UnknownLayoutError
 from gradorder.scores.trace import LayerWatch, SquaredNorms, in_full_precision
 from gradorder.scores.undisturbed import undisturbed
+from gradorder.scores.wrapped import unwrapped
 
 _NUM_COMPARED = 2
 _TOLERANCE = 1e-4
@@ -66,7 +67,7 @@ class GradientNorm:
 
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`."""
-    losses = losses or cross_entropy
+    model, losses = unwrapped(model), losses or cross_entropy
     layers = chain_of(model)
     if layers is not None:
         by_hand = norms_by_hand(layers, batch, losses)

@@ -21,6 +21,7 @@ from gradorder.scores.layers.attention import padded_rows
 from gradorder.scores.layers.forms import Dense, Form
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.trace import LayerWatch, Rows, SquaredNorms, in_full_precision
+from gradorder.scores.wrapped import has_flat_parameters, unwrapped
 
 _SUM_TOLERANCE = 1e-2
 
@@ -43,6 +44,9 @@ def observe_gradient_norms(model: nn.Module) -> Iterator["SeenGradients"]:
     Any reduction, weighting, loss scaling or gradient accumulation may follow `seen.losses`. The model trains as it is,
     in training mode: BatchNorm with batch statistics has no per-example gradient and raises at its first forward pass;
     frozen BatchNorm (in eval mode) is fine.
+
+    In `DistributedDataParallel` and `fully_shard` each process reads the norms of its own slice; they are those that
+    one process would read.
     """
     with SeenGradients(model).watching() as seen:
         yield seen
@@ -62,6 +66,12 @@ class SeenGradients:
     """What `observe_gradient_norms` gives."""
 
     def __init__(self, model: nn.Module) -> None:
+        model = unwrapped(model)
+        if has_flat_parameters(model):
+            raise ValueError(
+                "model must keep its layers' parameters to be observed, got one in FullyShardedDataParallel: "
+                "use fully_shard or DistributedDataParallel"
+            )
         self._model = model
         self._parameters = trainable_parameters(model)
         self._watch = _TrainingWatch(model, self._parameters)

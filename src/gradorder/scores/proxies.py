@@ -15,6 +15,7 @@ from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_t
 from gradorder.precision import widened
 from gradorder.scores.layers.linear import outer
 from gradorder.scores.undisturbed import undisturbed
+from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 Logits = Callable[[nn.Module, Batch], tuple[torch.Tensor, torch.Tensor]]
 """Logits (B, C, ...) and targets (B, ...) of a batch."""
@@ -33,7 +34,7 @@ class Loss:
 
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """One score per example, shape (B,)."""
-        size = num_examples(batch)
+        model, size = unwrapped(model), num_examples(batch)
         with undisturbed(model), torch.no_grad():
             losses = checks.per_example("losses", (self.losses or cross_entropy)(model, batch), size)
         return widened(losses.detach())
@@ -62,7 +63,7 @@ class LogitError:
 
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """One score per example, shape (B,)."""
-        size = num_examples(batch)
+        model, size = unwrapped(model), num_examples(batch)
         with undisturbed(model), torch.no_grad():
             logits, targets = (self.logits or _default_logits)(model, batch)
             errors = widened(logits.detach()).softmax(1)
@@ -101,7 +102,7 @@ class LastLayerBound:
 
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """One score per example, shape (B,)."""
-        size = num_examples(batch)
+        model, size = unwrapped(model), num_examples(batch)
         watch = _LastLinear()
         with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
             with watch.on(model):
@@ -158,7 +159,7 @@ class _LastLinear:
 
 def _without_weight_graph(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:
     """The losses with the weights as constants, so that autograd records nothing below the last layer."""
-    wrapped = _LossModule(model, losses)
+    wrapped = _LossModule(with_whole_parameters(model), losses)
     weights = {name: parameter.detach() for name, parameter in wrapped.named_parameters()}
     result: torch.Tensor = functional_call(wrapped, weights, (batch,))
     return result

@@ -12,10 +12,12 @@ from gradorder.batches import Batch, num_examples, take
 from gradorder.losses import Losses, cross_entropy
 from gradorder.precision import widened
 from gradorder.scores.undisturbed import undisturbed
+from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 
 def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The rows g_i, shape (B, P)."""
+    model = with_whole_parameters(unwrapped(model))
     parameters = trainable_parameters(model)
     with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
         rows = [

@@ -19,6 +19,7 @@ from gradorder.precision import widened
 from gradorder.scores import reference
 from gradorder.scores.layers.fallback import slow_batching_allowed
 from gradorder.scores.undisturbed import undisturbed
+from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 MAX_GRADIENT_ENTRIES = 2**24
 """Gradient entries held at once: 64 MiB in float32."""
@@ -54,7 +55,7 @@ def _per_example(
     one_at_a_time: Callable[[nn.Module, Batch, Losses | None], torch.Tensor],
 ) -> torch.Tensor:
     """`reduce` of each example's gradients, vectorised over chunks of examples."""
-    size = num_examples(batch)
+    model, size = with_whole_parameters(unwrapped(model)), num_examples(batch)
     if not has_only_tensor_rows(batch) or any(isinstance(module, nn.RNNBase) for module in model.modules()):
         return one_at_a_time(model, batch, losses)
     parameters = reference.trainable_parameters(model)

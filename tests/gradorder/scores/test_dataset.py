@@ -133,5 +133,5 @@ def test_a_collate_function_that_loses_examples_is_noticed():
     def lossy(examples):
         return torch.utils.data.default_collate(examples[:-1])
 
-    with pytest.raises(ValueError, match="dataset gave 21 examples, but its length is 23"):
+    with pytest.raises(ValueError, match="dataset must give every example asked for, got 21 of 23"):
         go.score_dataset(nn.Linear(4, 3), PAIRS, go.Loss(), batch_size=12, collate_fn=lossy)

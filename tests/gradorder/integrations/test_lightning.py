@@ -1,0 +1,227 @@
+"""Lightning on one and two processes: batches and weights of plain torch; its lengths, its checkpoints, its traps."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import processes
+import pytest
+import reference_run as reference
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import BatchSampler, DataLoader
+
+import gradorder as go
+from gradorder.integrations.lightning import OrderedTraining
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about loggers, workers and deprecations
+
+
+class Module(LightningModule):
+    def __init__(self, *, wraps=False, schedules=False, start_epoch=1, **loading):
+        super().__init__()
+        self.model = reference.new_model()
+        self.data = reference.data()
+        self.settings = reference.SETTINGS | {"start_epoch": start_epoch}
+        self.wraps, self.schedules, self.loading = wraps, schedules, loading
+        self.lengths = [0] * reference.EPOCHS
+        self.batches, self.num_validations, self.scheduler = [], [0] * reference.EPOCHS, None
+
+    def forward(self, inputs):
+        return self.model(inputs)
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=reference.LR, momentum=0.9)
+        if not self.schedules:
+            return optimizer
+        total = self.trainer.estimated_stepping_batches
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total + 1)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.scheduler, "interval": "step"}}
+
+    def train_dataloader(self):
+        self.sampler = go.OrderedSampler(self.data, reference.BATCH, **self.settings)
+        if self.wraps:
+            return DataLoader(self.data, batch_sampler=BatchSampler(self.sampler, 2, drop_last=False))
+        return DataLoader(self.data, self.sampler.loader_batch_size, sampler=self.sampler, **self.loading)
+
+    def val_dataloader(self):
+        return DataLoader(self.data, 8)
+
+    def validation_step(self, batch, batch_idx):
+        if batch_idx == 0:
+            self.num_validations[self.current_epoch] += 1
+
+    def training_step(self, batch, batch_idx):
+        losses = reference.losses(self, batch)
+        self.batches.append((self.current_epoch, batch[2].tolist()))
+        self.lengths[self.current_epoch] = self.trainer.num_training_batches
+        return {"loss": losses.mean() * self.sampler.loss_scale, "scores": losses.detach()}
+
+
+class SaveEveryStep(Callback):
+    def __init__(self, folder):
+        self.folder, self.saved = folder, []
+
+    def on_train_batch_end(self, trainer, *args):
+        path = self.folder / f"{len(self.saved)}.ckpt"
+        trainer.save_checkpoint(path)
+        self.saved.append(path)
+
+
+def fit(module, *, score=None, checkpoint=None, callbacks=(), **settings):
+    trainer = Trainer(
+        max_epochs=reference.EPOCHS,
+        accelerator="cpu",
+        devices=torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        callbacks=[OrderedTraining(score, batch_size=9), *callbacks],
+        **{"enable_checkpointing": False, **settings},
+    )
+    trainer.fit(module, ckpt_path=checkpoint)
+    return trainer
+
+
+def weights(module):
+    return [parameter.detach().clone() for parameter in module.model.parameters()]
+
+
+def score(module, batch):
+    return go.gradient_norms(module, batch, reference.losses)
+
+
+@cache
+def expected(*, rescores):
+    return reference.train(rescores=rescores)
+
+
+# ------------------------------------------------------------------------------------------------ two processes
+
+
+def on_two_processes(folder):
+    results = {}
+    for rescores in (False, True):
+        module = Module(schedules=False)
+        fit(module, score=score if rescores else None, strategy="ddp")
+        results["batches", rescores] = module.batches, weights(module)
+    module = Module(schedules=True, num_workers=1)
+    saves = SaveEveryStep(folder)
+    trainer = fit(module, strategy="ddp", callbacks=[saves])
+    results["lengths"] = module.num_validations, module.scheduler.last_epoch, trainer.estimated_stepping_batches
+    for step in (2, 5, 8):
+        resumed = Module(schedules=True, num_workers=step % 2)
+        fit(resumed, strategy="ddp", checkpoint=saves.saved[step])
+        results["resumed", step] = module.batches[step + 1 :], resumed.batches, weights(module), weights(resumed)
+    try:
+        fit(Module(wraps=True), strategy="ddp")
+    except RuntimeError as error:
+        results["replaced"] = str(error)
+    return results
+
+
+@cache
+def two_processes():
+    with tempfile.TemporaryDirectory() as folder:
+        return processes.run(on_two_processes, 2, Path(folder), timeout=150)
+
+
+@pytest.mark.parametrize("rescores", [False, True])
+def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
+    ranks = [rank["batches", rescores] for rank in two_processes()]
+    batches, expected_weights = expected(rescores=rescores)
+    assert reference.put_together([rank[0] for rank in ranks]) == batches
+    for rank in ranks:
+        torch.testing.assert_close(rank[1], expected_weights, rtol=1e-9, atol=1e-12)
+
+
+def test_every_epoch_validates_and_the_scheduler_gets_all_its_steps():
+    for rank in two_processes():
+        assert rank["lengths"] == ([1] * reference.EPOCHS, sum(reference.STEPS), sum(reference.STEPS))
+
+
+@pytest.mark.parametrize("step", [2, 5, 8])
+def test_two_processes_resume_from_the_checkpoint_of_any_step(step):
+    for rank in two_processes():
+        left, resumed, _, _ = rank["resumed", step]
+        assert resumed == left
+
+
+def test_a_replaced_sampler_raises():
+    for rank in two_processes():
+        assert "must have an OrderedSampler, but Trainer uses it with a DistributedSampler" in rank["replaced"]
+
+
+# ------------------------------------------------------------------------------------------------ one process
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str)
+def test_one_process_with_and_without_workers(workers):
+    for rescores in (False, True):
+        module = Module(**workers)
+        fit(module, score=score if rescores else None)
+        batches, expected_weights = expected(rescores=rescores)
+        assert module.batches == batches
+        assert module.lengths == reference.STEPS
+        torch.testing.assert_close(weights(module), expected_weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rescores", [False, True])
+def test_resuming_from_the_checkpoint_of_every_step(tmp_path, rescores):
+    saves = SaveEveryStep(tmp_path)
+    straight = Module()
+    fit(straight, score=score if rescores else None, callbacks=[saves])
+    for step, checkpoint in enumerate(saves.saved):
+        resumed = Module()
+        fit(resumed, score=score if rescores else None, checkpoint=checkpoint)
+        assert resumed.batches == straight.batches[step + 1 :], f"stopped after step {step}"
+        assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(straight), strict=True))
+        first = straight.batches[step][0] + 1
+        assert resumed.num_validations[first:] == [1] * (reference.EPOCHS - first)
+
+
+@pytest.mark.parametrize("at_train_end", [True, False])
+@pytest.mark.parametrize("rescores", [False, True])
+def test_resuming_from_lightnings_own_checkpoint_of_every_epoch(tmp_path, at_train_end, rescores):
+    saves = ModelCheckpoint(tmp_path, "{epoch}", save_top_k=-1, save_on_train_epoch_end=at_train_end)
+    straight = Module()
+    fit(straight, score=score if rescores else None, callbacks=[saves], enable_checkpointing=True)
+    for epoch in range(reference.EPOCHS):
+        resumed = Module()
+        fit(resumed, score=score if rescores else None, checkpoint=tmp_path / f"epoch={epoch}.ckpt")
+        assert resumed.batches == [batch for batch in straight.batches if batch[0] > epoch]
+        assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(straight), strict=True))
+        assert resumed.num_validations[epoch + 1 :] == [1] * (reference.EPOCHS - epoch - 1)
+
+
+def test_validation_within_the_epoch_and_accumulation():
+    module = Module(schedules=True)
+    trainer = fit(module, val_check_interval=0.5, accumulate_grad_batches=4)
+    assert module.num_validations == [2] * reference.EPOCHS
+    assert module.scheduler.last_epoch == trainer.estimated_stepping_batches == 2 + 1 + 1 + 1
+
+
+@pytest.mark.parametrize(("chosen", "steps"), [(None, 6 + 4 + 4 + 4), (score, 4 + 4 + 4 + 4)])
+def test_the_first_epoch_is_complete_without_a_score_and_counted_so(chosen, steps):
+    module = Module(schedules=True, start_epoch=0)
+    trainer = fit(module, score=chosen)
+    assert trainer.estimated_stepping_batches == module.scheduler.last_epoch == len(module.batches) == steps
+
+
+def test_limited_batches():
+    module = Module(schedules=True)
+    trainer = fit(module, limit_train_batches=5)
+    assert [epoch for epoch, _ in module.batches] == [0] * 5 + [1] * 4 + [2] * 4 + [3] * 4
+    assert trainer.estimated_stepping_batches == module.scheduler.last_epoch == 17
+
+
+def test_an_interval_longer_than_a_later_epoch_is_refused():
+    with pytest.raises(ValueError, match=r"val_check_interval must be at most the 4 batches of epoch 1, got 5"):
+        fit(Module(), val_check_interval=5)
+
+
+def test_overfitting_batches_is_refused():
+    with pytest.raises(RuntimeError, match="do not use overfit_batches"):
+        fit(Module(), overfit_batches=2)

@@ -1,0 +1,234 @@
+"""transformers.Trainer with a small GPT on one and two processes: batches, lengths and resumes of plain torch."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import processes
+import pytest
+import torch
+import torch.distributed as dist
+from reference_run import put_together
+from torch.utils.data import DataLoader, Dataset
+from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback, TrainingArguments
+
+import gradorder as go
+from gradorder.integrations.transformers import OrderedTrainer, causal_losses, causal_losses_of_outputs
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
+
+SIZE, BATCH, EPOCHS = 23, 4, 3
+ORDER = {"ordering": go.PlackettLuce(), "keep": 0.6, "start_epoch": 1}  # 6 steps, then 4
+STEPS = [6, 4, 4]
+LENGTH, VOCABULARY = 6, 32
+
+
+class Sentences(Dataset):
+    """The first token is the number of the example."""
+
+    def __init__(self):
+        generator = torch.Generator().manual_seed(1)
+        self.tokens = torch.randint(VOCABULARY, (SIZE, LENGTH), generator=generator)
+        self.tokens[:, 0] = torch.arange(SIZE)
+
+    def __len__(self):
+        return SIZE
+
+    def __getitem__(self, index):
+        # Nothing predicts the first token; said here, because Trainer would count it in its mean over tokens.
+        return {"input_ids": self.tokens[index], "labels": self.tokens[index].where(torch.arange(LENGTH) > 0, -100)}
+
+
+def new_model():
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=VOCABULARY,
+        n_positions=LENGTH,
+        n_embd=8,
+        n_layer=1,
+        n_head=2,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return GPT2LMHeadModel(config).double()
+
+
+class Watched(OrderedTrainer):
+    """Notes the batches."""
+
+    def training_step(self, model, inputs, *args):
+        self.batches.append((self.ordered_sampler.epoch, inputs["input_ids"][:, 0].tolist()))
+        return super().training_step(model, inputs, *args)
+
+
+class Rates(TrainerCallback):
+    def __init__(self):
+        self.rates = []
+
+    def on_step_end(self, args, state, control, lr_scheduler=None, **kwargs):
+        self.rates.append(lr_scheduler.get_last_lr()[0])
+
+
+def trainer_for(folder, *, rescores, checkpoint=None, start_epoch=1, **settings):
+    num_processes = dist.get_world_size() if dist.is_initialized() else 1
+    arguments = {
+        "num_train_epochs": EPOCHS,
+        "per_device_train_batch_size": BATCH // num_processes,
+        "learning_rate": 0.05,
+        "lr_scheduler_type": "constant",
+        "optim": "sgd",
+        "max_grad_norm": 0.0,
+        "save_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 3,
+        **settings,
+    }
+    chosen = {"score": go.GradientNorm(causal_losses)} if rescores else {"record": causal_losses_of_outputs}
+    rates = Rates()
+    trainer = Watched(
+        new_model(),
+        TrainingArguments(str(folder), **arguments),
+        train_dataset=Sentences(),
+        order=ORDER | {"start_epoch": start_epoch},
+        callbacks=[rates],
+        **chosen,
+    )
+    trainer.batches, trainer.rates = [], rates.rates
+    trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+    return trainer
+
+
+def weights(model):
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+@cache
+def plain(*, rescores):
+    """The same training in plain torch."""
+    data, model = Sentences(), new_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    sampler = go.OrderedSampler(data, BATCH, seed=3, **ORDER)
+    loader = DataLoader(data, sampler.loader_batch_size, sampler=sampler)
+    score = go.GradientNorm(causal_losses)
+    batches = []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch, scores=(lambda: go.score_dataset(model, data, score)) if rescores else None)
+        for batch in loader:
+            model.train()
+            losses = causal_losses(model, batch)
+            optimizer.zero_grad()
+            losses.mean().backward()
+            optimizer.step()
+            batches.append((epoch, batch["input_ids"][:, 0].tolist()))
+            sampler.step(None if rescores else losses.detach())
+    return batches, weights(model)
+
+
+# ------------------------------------------------------------------------------------------------ two processes
+
+
+def on_two_processes(folder):
+    results = {}
+    for rescores in (False, True):
+        trainer = trainer_for(folder, rescores=rescores)
+        results[rescores] = trainer.batches, weights(trainer.model)
+    straight = trainer_for(folder, rescores=False, save_strategy="steps", save_steps=1, lr_scheduler_type="linear")
+    results["lengths"] = straight.state.global_step, straight.state.max_steps, straight.rates[-1]
+    for step in (2, 6, 8):
+        checkpoint = folder / f"checkpoint-{step}"
+        resumed = trainer_for(folder, rescores=False, checkpoint=checkpoint, lr_scheduler_type="linear")
+        is_same = all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
+        results["resumed", step] = straight.batches[step:], resumed.batches, is_same
+    return results
+
+
+@cache
+def two_processes():
+    with tempfile.TemporaryDirectory() as folder:
+        return processes.run(on_two_processes, 2, Path(folder), timeout=200)
+
+
+@pytest.mark.parametrize("rescores", [False, True])
+def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
+    ranks = [rank[rescores] for rank in two_processes()]
+    batches, expected = plain(rescores=rescores)
+    assert put_together([rank[0] for rank in ranks]) == batches
+    for rank in ranks:
+        torch.testing.assert_close(rank[1], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_two_processes_take_all_steps_of_the_schedule():
+    for rank in two_processes():
+        assert rank["lengths"] == (sum(STEPS), sum(STEPS), 0.0)
+
+
+@pytest.mark.parametrize("step", [2, 6, 8])
+def test_two_processes_resume_without_skipping(step):
+    for rank in two_processes():
+        left, resumed, is_same = rank["resumed", step]
+        assert resumed == left
+        assert is_same
+
+
+# ------------------------------------------------------------------------------------------------ one process
+
+
+@pytest.mark.parametrize("rescores", [False, True])
+def test_one_process_trains_on_the_batches_of_plain_torch(tmp_path, rescores):
+    trainer = trainer_for(tmp_path, rescores=rescores, dataloader_num_workers=0 if rescores else 2)
+    batches, expected = plain(rescores=rescores)
+    assert trainer.batches == batches
+    torch.testing.assert_close(weights(trainer.model), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("rescores", [False, True])
+def test_resuming_from_the_checkpoint_of_every_step(tmp_path, rescores):
+    settings = {"rescores": rescores, "lr_scheduler_type": "linear"}
+    straight = trainer_for(tmp_path, save_strategy="steps", save_steps=1, **settings)
+    assert straight.rates[-1] == 0.0
+    for step in range(1, sum(STEPS) + 1):
+        resumed = trainer_for(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}", **settings)
+        assert resumed.batches == straight.batches[step:], f"stopped after step {step}"
+        assert resumed.state.global_step == sum(STEPS)
+        assert all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
+
+
+def test_accumulation_counts_steps_and_takes_the_rest(tmp_path):
+    trainer = trainer_for(tmp_path, rescores=False, gradient_accumulation_steps=4, lr_scheduler_type="linear")
+    assert [epoch for epoch, _ in trainer.batches] == [0] * 6 + [1] * 4 + [2] * 4
+    assert trainer.state.global_step == trainer.state.max_steps == 2 + 1 + 1
+    assert trainer.rates[-1] == 0.0
+
+
+@pytest.mark.parametrize(("rescores", "steps"), [(False, 6 + 4 + 4), (True, 4 + 4 + 4)])
+def test_the_first_epoch_is_complete_without_a_score_and_counted_so(tmp_path, rescores, steps):
+    trainer = trainer_for(tmp_path, rescores=rescores, start_epoch=0, lr_scheduler_type="linear")
+    assert trainer.state.global_step == len(trainer.batches) == steps
+    assert trainer.rates[-1] == 0.0
+
+
+@pytest.mark.parametrize(("settings", "steps"), [({"max_steps": 9}, 9), ({"num_train_epochs": 1.5}, 6 + 2)])
+def test_a_part_of_an_epoch(tmp_path, settings, steps):
+    trainer = trainer_for(tmp_path, rescores=False, **settings)
+    assert trainer.batches == plain(rescores=False)[0][:steps]
+
+
+def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
+    trainer_for(tmp_path, rescores=False, save_strategy="epoch")
+    (tmp_path / "checkpoint-6" / "ordered_sampler.pt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"must hold ordered_sampler\.pt"):
+        trainer_for(tmp_path, rescores=False, checkpoint=tmp_path / "checkpoint-6")
+
+
+def test_causal_losses_are_those_of_the_model():
+    model, batch = new_model(), torch.utils.data.default_collate([Sentences()[i] for i in range(5)])
+    batch["labels"] = batch["labels"].clone()
+    batch["labels"][1, 3:] = -100
+    for i in range(5):
+        one = {name: value[i : i + 1] for name, value in batch.items()}
+        torch.testing.assert_close(causal_losses(model, batch)[i], model(**one).loss.double())

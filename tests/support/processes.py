@@ -1,0 +1,118 @@
+"""A function run by several real processes that form a gloo process group."""
+
+import importlib.util
+import io
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder"]
+)  # imported once
+
+
+def run(function, num_ranks, *arguments, timeout=60):
+    """What the function returned on each rank; an error or a hang on any of them fails.
+
+    The function is found again in its file, so that tests can keep it next to what they assert.
+    """
+    file, name = function.__code__.co_filename, function.__name__
+    with tempfile.TemporaryDirectory() as folder:
+        pipes, processes = [], []
+        for rank in range(num_ranks):
+            receiver, sender = _CONTEXT.Pipe(duplex=False)
+            told = (sender, file, name, _packed(arguments), rank, num_ranks, f"{folder}/meeting", timeout)
+            processes.append(_CONTEXT.Process(target=_work, args=told, daemon=False))
+            pipes.append(receiver)
+            processes[-1].start()
+            sender.close()
+        try:
+            return _results(pipes, time.monotonic() + timeout, name)
+        finally:
+            for process in processes:
+                process.join(5)
+                if process.is_alive():
+                    process.kill()
+                    process.join()
+
+
+def _results(pipes, deadline, name):
+    results, failures = [], []
+    for rank, pipe in enumerate(pipes):
+        if not pipe.poll(max(0, deadline - time.monotonic())):
+            failures.append(f"rank {rank} did not finish")
+            continue
+        try:
+            is_good, result = _unpacked(pipe.recv_bytes())
+        except EOFError:
+            is_good, result = False, "died"
+        results.append(result)
+        if not is_good:
+            failures.append(f"rank {rank}:\n{result}")
+    if failures:
+        raise AssertionError(f"{name} failed\n" + "\n".join(failures))
+    return results
+
+
+def _work(sender, file, name, arguments, rank, num_ranks, meeting, timeout):
+    os.environ.update(_as_torchrun(rank, num_ranks))
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    try:
+        dist.init_process_group(
+            "gloo",
+            init_method=f"file://{meeting}",
+            rank=rank,
+            world_size=num_ranks,
+            timeout=timedelta(seconds=timeout / 2),
+        )
+        result = getattr(_loaded(file), name)(*_unpacked(arguments))
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        sender.send_bytes(_packed((True, result)))
+    except BaseException:  # noqa: BLE001 - told to the test
+        sender.send_bytes(_packed((False, traceback.format_exc())))
+
+
+def _as_torchrun(rank, num_ranks):
+    """What torchrun tells its processes, for frameworks that look there."""
+    return {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "1",  # never asked: the processes meet in a file
+        "TORCHELASTIC_RUN_ID": "test",
+        "GROUP_RANK": "0",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(num_ranks),
+        "LOCAL_WORLD_SIZE": str(num_ranks),
+    }
+
+
+def _packed(value):
+    """Not through the pipe as it is: tensors would be shared with a process that ends."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def _unpacked(data):
+    return torch.load(io.BytesIO(data), weights_only=False)
+
+
+def _loaded(file):
+    name = f"ranks_of_{Path(file).stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
