@@ -43,6 +43,7 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/gradient_norm.py
 	$(BENCH_PYTHON) benchmarks/score_dataset.py
 	$(BENCH_PYTHON) benchmarks/bounds.py
+	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
 
 clean:  ## remove the environment and what was run
 	rm -rf $(VENV) $(BENCH_VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

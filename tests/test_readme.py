@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from mktestdocs import check_md_file
 
+from gradorder_lab import experiments
+from gradorder_lab.summary import Summary
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 
@@ -68,8 +71,17 @@ def test_the_cost_of_scores_is_the_measured_one():
         ]
 
 
+def test_the_verdicts_are_those_of_the_shipped_results():
+    summary = Summary.load(ROOT / "results" / "lab.npz")
+    shown = dict(re.findall(r"^\| (C\d+): .*? \| ([a-z ]+)", README.read_text(), flags=re.MULTILINE))
+    for claim in experiments.claims(summary):
+        if claim.verdict != "not tested at this size":
+            assert shown.pop(claim.name).strip() == claim.verdict
+    assert shown == {}
+
+
 def test_nothing_in_the_project_unpickles_or_uses_global_random_numbers():
-    banned = {"pickle", "cPickle", "dill", "joblib"}
+    banned = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = []

@@ -23,7 +23,11 @@ class Named(Recipe):
     def settings(self):
         return {"name": self.name}
 
-    def run(self, seed):
+    @property
+    def family(self):
+        return self.name
+
+    def run(self, seed, workspace=None):
         return {"epoch": np.arange(3.0), "loss": np.array([1 / 3, np.pi * seed, 1e-300])}
 
 

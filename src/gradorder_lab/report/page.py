@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradorder_lab import experiments
 from gradorder_lab.claims import Claim, Comparison, Verdict
-from gradorder_lab.experiment import Experiment, Size, largest_size
+from gradorder_lab.experiment import SIZES, Experiment, Size, largest_size
 from gradorder_lab.figures import Figure
 from gradorder_lab.recipe import Setting
 from gradorder_lab.report import readable
@@ -103,10 +103,10 @@ class FigureBlock:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """An experiment with its figures and tables and what of it has been run."""
+    """An experiment, its size (None where all are the same), its figures and tables, and what of it has been run."""
 
     experiment: Experiment
-    size: Size
+    size: Size | None
     blocks: tuple[FigureBlock, ...]
     tables: tuple[Table, ...]
     num_recipes: int
@@ -183,7 +183,7 @@ def _section(experiment: Experiment, summary: Summary) -> Section:
     found = [runs for recipe in recipes if (runs := summary.get(recipe)) is not None]
     return Section(
         experiment=experiment,
-        size=size,
+        size=size if recipes != experiment.recipes(SIZES[0]) or recipes != experiment.recipes(SIZES[-1]) else None,
         blocks=tuple(FigureBlock.of(figure) for figure in experiment.figures(summary)),
         tables=tuple(experiment.tables(summary)) if found else (),
         num_recipes=len(recipes),
