@@ -10,7 +10,7 @@ PEERS_NEED := opt_einsum scipy einops unfoldNd
 OUT ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test lint check format bench clean
+.PHONY: help reproduce results test lint check format bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,9 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/score_dataset.py
 	$(BENCH_PYTHON) benchmarks/bounds.py
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
+
+soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
+	$(BIN)/python benchmarks/soak.py
 
 clean:  ## remove the environment and what was run
 	rm -rf $(VENV) $(BENCH_VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -142,3 +142,34 @@ def test_only_one_process_runs_in_a_directory(tmp_path):
         process.kill()
     with only_one(tmp_path):
         pass
+
+
+FILLER = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_store import RECIPE
+from gradorder_lab.store import Store, StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # what a full disk looks like to a file
+with Store(Path(sys.argv[1])) as store:
+    for seed in range(10**6):
+        try:
+            store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
+        except StoreError as error:
+            sys.exit(f"{seed} {error}")
+"""
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
+    command = [sys.executable, "-c", FILLER, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    num_kept, message = result.stderr.split(" ", 1)
+    assert "runs.sqlite cannot be used: " in message
+    assert len(result.stderr.splitlines()) == 1
+    with Store(tmp_path) as store:
+        rows = store.rows(RECIPE)
+        assert list(rows) == list(range(int(num_kept)))
+        assert len(rows) > 10
+        store.add(RECIPE, len(rows), RECIPE.run(0), 0.0)  # once there is room again
