@@ -152,6 +152,20 @@ def test_a_step_that_shrinks_the_weights_to_nothing():
         assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
 
 
+@pytest.mark.parametrize("params", [{}, {"keep": 0.5}, {"batch_size": 20, "keep": 0.5}], ids=str)
+@pytest.mark.parametrize("ordering", ["descending", "ascending", "random"])
+def test_different_examples_with_equal_scores(ordering, params):
+    """All scores are sqrt(7) at first, so that the order of ties decides."""
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.choice([-1.0, 1.0], (20, 6)), rng.integers(0, 2, 20)
+    fitted = estimator("hinge", ordering=ordering, schedule=go.Constant(0.02), max_iter=1, **params).fit(
+        inputs, targets
+    )
+    model = reference_of("hinge", inputs, targets, None, ORDERINGS[ordering], go.Constant(0.02), **params)
+    model.train_epoch()
+    np.testing.assert_allclose(fitted.coef_, model.weights, rtol=1e-12)
+
+
 def argsorted(scores, *, descending):
     order, scratch = np.empty(len(scores), dtype=np.int64), _scratch_for(len(scores))
     scratch.scores[:] = scores

@@ -44,6 +44,24 @@ def test_divergence_is_an_error_that_names_the_step_size(loss, ordering, params,
     assert not hasattr(estimator, "coef_")
 
 
+@pytest.mark.parametrize("ordering", ["descending", "plackett-luce"])
+@pytest.mark.parametrize("params", [{}, {"batch_size": 20, "keep": 0.5}], ids=str)
+def test_scores_that_are_not_finite(ordering, params):
+    model = OrderedSGDRegressor(ordering=ordering, schedule=go.Constant(0.5), **params)
+    with pytest.raises(ValueError, match=r"diverged.* at step 0 \(epoch 0\).*step size was 0\.5 "):
+        model.fit(INPUTS, TARGETS, coef_init=np.full(5, 1.7e308))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("place", "step"), [(7, 8), (199, 199)], ids=["in the middle", "at the last step"])
+def test_divergence_is_found_at_the_next_step(place, step, make):
+    inputs, targets = INPUTS.copy(), np.zeros(200)
+    inputs[place], targets[place] = 1e150, 1e150  # the update is too large for a float, the prediction is not
+    model = OrderedSGDRegressor("quartic", ordering="sequential", schedule=go.Constant(0.5), tol=None, max_iter=1)
+    with pytest.raises(ValueError, match=rf"diverged.* at step {step} \(epoch 0\)"):
+        model.fit(make(inputs), targets)
+
+
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "multinomial"])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_overflow_of_a_classifier(loss, make):
@@ -260,8 +278,8 @@ def test_sparse_rows_are_never_made_dense():
 
 
 def test_csr_with_repeated_entries_is_summed_and_left_alone():
-    repeated = sp.csr_matrix((np.ones(600), (np.repeat(np.arange(200), 3), np.tile([0, 0, 1], 200))), shape=(200, 3))
-    repeated.has_canonical_format = False
+    repeated = sp.csr_matrix((RNG.random(600), np.tile([0, 0, 1], 200), np.arange(0, 601, 3)), shape=(200, 3))
+    assert not repeated.has_canonical_format
     num_entries = repeated.nnz
     model = clone(ESTIMATORS[0][0]).set_params(ordering="descending").fit(repeated, TARGETS)
     dense = clone(ESTIMATORS[0][0]).set_params(ordering="descending").fit(repeated.toarray(), TARGETS)
