@@ -18,10 +18,10 @@ FRAMEWORKS = ["ordered_accelerate", "ordered_fabric", "ordered_lightning", "orde
 
 
 def test_every_example_is_tested():
-    assert sorted(TORCH + FRAMEWORKS) == [path.stem for path in sorted(EXAMPLES.glob("*.py"))]
+    assert sorted([*TORCH, *FRAMEWORKS, "ordered_sklearn"]) == [path.stem for path in sorted(EXAMPLES.glob("*.py"))]
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", [*TORCH, "ordered_sklearn"])
 def test_the_example_learns(name, capsys):
     assert load(name).main() > 0.9
     assert "test accuracy" in capsys.readouterr().out
