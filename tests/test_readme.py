@@ -8,6 +8,7 @@ from mktestdocs import check_md_file
 
 from gradorder_lab import experiments
 from gradorder_lab.summary import Summary
+from test_bad_inputs import EVERY
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -69,6 +70,16 @@ def test_the_cost_of_scores_is_the_measured_one():
         assert table_line(README.read_text(), row["model"]) == [
             row[n] for n in ("LastLayerBound", "LogitError", "Loss")
         ]
+
+
+def test_the_reliability_table_is_the_measured_one():
+    document = (ROOT / "docs" / "reliability.md").read_text()
+    rows = rows_of("reliability.csv")
+    for row in rows:
+        assert table_line(document, row["what"]) == [f"{int(row['tried']):,}", row["failed"]]
+        assert int(row["failed"]) == 0
+    assert sum(int(row["tried"]) for row in rows if row["what"].endswith("rows lost")) >= 100
+    assert f"value: {len(EVERY)} |" in document
 
 
 def test_the_verdicts_are_those_of_the_shipped_results():

@@ -126,6 +126,11 @@ def test_selection_in_random_order_takes_the_same_examples():
         for ordering in ("descending", "random")
     ]
     np.testing.assert_allclose(runs[0]["loss"], runs[1]["loss"], rtol=1e-12)
+    moving = [
+        ConvexRecipe("test", "iris scaled", ordering, "1/(1+t)", 2, batch_fraction=1.0, keep=0.3).run(SEED)["loss"][-1]
+        for ordering in ("descending", "random")
+    ]
+    assert moving[0] != moving[1]
     assert runs[0]["updates"].tolist() == runs[1]["updates"].tolist() == [0, 45, 90]
 
 

@@ -58,6 +58,7 @@ def test_rows_come_back_to_the_bit(tmp_path):
 def test_recipes_are_told_apart_by_experiment_settings_and_revision(tmp_path):
     with Store(tmp_path) as store:
         store.add(RECIPE, 0, RECIPE.run(0), 0.0)
+        store.add(Revised("test", "two"), 0, RECIPE.run(0), 0.0)
         for other in (Named("test", "two"), Named("other", "one"), Revised("test", "one")):
             assert store.seeds(other) == set()
             assert store.rows(other) == {}
