@@ -146,7 +146,7 @@ def test_sort_within_trains_on_the_hardest_half_of_each_batch():
     indices = next(iter(run.batches(0)))
     batch = run.train.batch(indices)
     norms = go.gradient_norms(run.model, batch)
-    inputs, targets = run.selected(batch, epoch=0)
+    inputs, targets = run.selected(batch)
     best = norms.argsort(descending=True, stable=True)[:25]
     assert torch.equal(inputs, batch[0][best])
     assert torch.equal(targets, batch[1][best])

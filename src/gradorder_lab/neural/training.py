@@ -57,7 +57,7 @@ class Cost:
 
 @dataclass(eq=False)
 class Training:
-    """The moving parts of one run."""
+    """The moving parts of one run. The epochs before its start epoch are another run's: the random one's."""
 
     recipe: "NeuralRecipe"
     seed: int
@@ -86,8 +86,7 @@ class Training:
 
     def batches(self, epoch: int) -> Iterator[torch.Tensor]:
         """The examples of each batch of this epoch."""
-        is_ordered = self.ordered is not None and epoch >= self.recipe.start_epoch
-        sampler = self.ordered if self.ordered is not None and is_ordered else self.random
+        sampler = self.random if self.ordered is None else self.ordered
         sampler.set_epoch(epoch, scores=self.scores)
         indices = torch.tensor(list(sampler))
         yield from indices.split(sampler.loader_batch_size)
@@ -98,9 +97,9 @@ class Training:
             parts = torch.arange(len(self.train), device=self.device).split(_EVALUATION_BATCH)
             return torch.cat([self.score(self.model, self.train.batch(part)) for part in parts])
 
-    def selected(self, batch: Batch, epoch: int) -> Batch:
-        """Algorithm 4: the hardest part of the batch, from the start epoch on."""
-        if self.select is None or epoch < self.recipe.start_epoch:
+    def selected(self, batch: Batch) -> Batch:
+        """Algorithm 4: the hardest part of the batch."""
+        if self.select is None:
             return batch
         with self.scoring(len(batch[1])):
             return self.select(self.model, batch)
@@ -178,7 +177,7 @@ def train_one_epoch(training: Training, epoch: int) -> None:
     training.model.train()
     for indices in training.batches(epoch):
         batch = training.train.batch(indices, augment)
-        batch = training.selected(batch, epoch)
+        batch = training.selected(batch)
         training.update(batch, epoch)
     training.cost.seconds += training.clock() - started
 
