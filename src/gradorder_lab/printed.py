@@ -38,7 +38,7 @@ def show_claim(console: Console, claim: Claim) -> None:
     console.print(f"[bold]{claim.name}[/] {_coloured(claim.verdict)}: {claim.text}", highlight=False)
     table = Table(box=None, padding=(0, 1), show_header=False, highlight=False)
     for column in range(5):
-        table.add_column(no_wrap=True, justify="right" if column in {2, 3} else "left")
+        table.add_column(no_wrap=column > 0, justify="right" if column in {2, 3} else "left")
     for data in claim.data:
         table.add_row("  " + data, *_numbers(claim, data))
     console.print(table)

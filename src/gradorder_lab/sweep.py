@@ -8,6 +8,7 @@ wherever and in whatever order they are made.
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -68,7 +69,9 @@ def run_all(
     pieces: Sequence[Piece], store: Store, *, jobs: int, cluster: str | None, on_finished: Callable[[Finished], None]
 ) -> None:
     """Run every piece, stage by stage, and keep each run as soon as its piece is there."""
-    with _backend(jobs, cluster):
+    with _backend(jobs, cluster), warnings.catch_warnings():
+        # loky replaces workers that have grown, and says so; nothing is lost
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         for stage in sorted({piece.stage for piece in pieces}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
             for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in pieces if piece.stage == stage):
