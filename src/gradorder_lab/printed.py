@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from gradorder_lab import experiments
@@ -36,23 +37,18 @@ def show(console: Console, summary: Summary, asked: Sequence[Experiment]) -> Non
 def show_claim(console: Console, claim: Claim) -> None:
     """The verdict, then data set by data set: the effect furthest from the claim, its interval, the seeds won."""
     console.print(f"[bold]{claim.name}[/] {_coloured(claim.verdict)}: {claim.text}", highlight=False)
-    table = Table(box=None, padding=(0, 1), show_header=False, highlight=False)
-    for column in range(5):
-        table.add_column(no_wrap=column > 0, justify="right" if column in {2, 3} else "left")
     for data in claim.data:
-        table.add_row("  " + data, *_numbers(claim, data))
-    console.print(table)
+        text = f"{data}: {_coloured(claim.verdict_on(data))}{_numbers(claim, data)}"
+        console.print(Padding(text, (0, 0, 0, 4)), highlight=False)
 
 
-def _numbers(claim: Claim, data: str) -> tuple[str, ...]:
+def _numbers(claim: Claim, data: str) -> str:
     comparison = claim.headline_on(data)
     if comparison is None or comparison.effect is None:
-        return _coloured(claim.verdict_on(data)), "", "", ""
+        return ""
     effect = comparison.effect
-    interval = f"[{effect.shown(effect.low)}, {effect.shown(effect.high)}]"
-    won = f"{effect.won:.0%} of {effect.num_seeds}"
-    # the bracket would be taken for markup
-    return _coloured(claim.verdict_on(data)), effect.shown(effect.mean), escape(interval), won
+    interval = escape(f"[{effect.shown(effect.low)}, {effect.shown(effect.high)}]")  # no markup
+    return f", {effect.shown(effect.mean)} {interval}, {effect.won:.0%} of {effect.num_seeds} seeds"
 
 
 def _coloured(verdict: Verdict) -> str:
