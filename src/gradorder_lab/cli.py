@@ -99,9 +99,10 @@ def report(
     """Write the page with every figure and verdict, from the rows in --out, or else from the shipped results."""
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab import reporting  # noqa: PLC0415
+        from gradorder_lab import report as page  # noqa: PLC0415
+        from gradorder_lab import shipped  # noqa: PLC0415
 
-        print(f"Page: {reporting.write_page(out)}")  # noqa: T201
+        print(f"Page: {page.write(shipped.summary_of(out), out)}")  # noqa: T201
 
 
 @contextmanager

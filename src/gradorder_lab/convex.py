@@ -16,7 +16,7 @@ from gradorder.schedules import Schedule
 from gradorder.seeding import epoch_generator
 from gradorder_lab.problems import regression, synthetic
 from gradorder_lab.problems.convex import Array, ConvexProblem
-from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.workspace import Workspace
 
 Order = NDArray[np.int64]
@@ -96,11 +96,6 @@ class ConvexRecipe(Recipe):
     batch_fraction: float | None = None
     keep: float = 1.0
     points_per_epoch: int = 1
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """What distinguishes it within its experiment."""
-        return {name: value for name, value in vars(self).items() if name != "experiment"}
 
     @property
     def family(self) -> str:

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, is_dataclass
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,13 @@ class Recipe(ABC):
 
     experiment: str
 
+    @final
     @property
-    @abstractmethod
     def settings(self) -> Mapping[str, Setting]:
-        """What distinguishes it within its experiment."""
+        """What distinguishes it within its experiment: plain values, and rules by what they are written as."""
+        known = {name: repr(value) if is_dataclass(value) else value for name, value in vars(self).items()}
+        plain = {name: value for name, value in known.items() if isinstance(value, Setting)}
+        return {name: value for name, value in plain.items() if name != "experiment"}
 
     @property
     @abstractmethod

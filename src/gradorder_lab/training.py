@@ -1,7 +1,7 @@
 """Algorithms 1 to 4 by the library's own sampler, scores and selection, in a loop that a user would write."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
@@ -13,7 +13,7 @@ import gradorder as go
 from gradorder.batches import Batch, num_examples, take
 from gradorder.layouts import Layout
 from gradorder.schedules import Schedule
-from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.tasks import Task
 from gradorder_lab.workspace import Workspace
 
@@ -53,13 +53,6 @@ class TrainingRecipe(Recipe):
     keep_in_batch: float = 1.0
     one_at_a_time: bool = False
     balanced: bool = False
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """What distinguishes it within its experiment."""
-        plain = {name: value for name, value in vars(self).items() if isinstance(value, str | int | float)}
-        del plain["experiment"]
-        return {**plain, "schedule": repr(self.schedule), "ordering": repr(self.ordering)}
 
     @property
     def family(self) -> str:

@@ -20,10 +20,6 @@ class Named(Recipe):
     name: str
 
     @property
-    def settings(self):
-        return {"name": self.name}
-
-    @property
     def family(self):
         return self.name
 

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, final
 
 from gradorder_lab.neural import training
-from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.workspace import Workspace
 
 START_PARTS = (0.4, 0.5, 0.7)
@@ -71,11 +70,6 @@ class NeuralRecipe(Recipe):
     weight_decay: float = 0.0
     augment: bool = False
     evaluate_every: int = 1
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """What distinguishes it within its experiment."""
-        return {name: value for name, value in vars(self).items() if name != "experiment"}
 
     @property
     def family(self) -> str:

@@ -1,6 +1,6 @@
 """Theorems 1 to 4 along the runs: one epoch recorded in each order, its bounds beside what was measured. Claim C12."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -11,7 +11,7 @@ from gradorder_lab.claims import Claim, Comparison
 from gradorder_lab.comparisons import effect, effect_of_columns
 from gradorder_lab.convex import ConvexRecipe, Descent, problem_of
 from gradorder_lab.problems.convex import ConvexProblem
-from gradorder_lab.recipe import Recipe, Rows, Setting
+from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.recipes.orders import PER_STEP
 from gradorder_lab.summary import RecipeSummary, Summary
 from gradorder_lab.tables import Table
@@ -50,11 +50,6 @@ class BoundsRecipe(Recipe):
     schedule: str
     epoch: int
     is_strongly_convex: bool
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """What distinguishes it within its experiment."""
-        return {name: value for name, value in vars(self).items() if name != "experiment"}
 
     @property
     def family(self) -> str:
