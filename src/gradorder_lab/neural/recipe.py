@@ -50,7 +50,7 @@ class NeuralRecipe(Recipe):
         evaluate_every: epochs between the rows; the last epoch always has one.
     """
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     data: str
     size: Literal["mini", "cpu", "paper"] = "paper"
