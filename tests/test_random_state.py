@@ -53,6 +53,7 @@ CALLS = {
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),
+    "OrderedSampler, shuffled layout": lambda: sampled(layout="shuffled", keep=0.5),
     "OrderedSampler, drawn": lambda: sampled(ordering=go.PlackettLuce(), labels=[0, 1] * 3),
     "bounds": bounded,
     "OrderedSGDRegressor": lambda: OrderedSGDRegressor(max_iter=3, tol=None).fit(X, Y),

@@ -1,11 +1,12 @@
 """Order -> batches: which part of an order is kept, and which position of the epoch each example takes.
 
 The epoch is one long sequence that the loader cuts into batches of `batch_size` (the last may be short), so a
-layout only rearranges the sequence. Two of them:
+layout only rearranges the sequence. Three of them:
 
 - contiguous: the order as given; with classes, the hardest of each class make the first batch, and so on.
 - dealt: position i of the order goes to batch i mod num_batches, like cards, so that every batch has the same
   spread of difficulty. A short last batch leaves the round once it is full.
+- shuffled: contiguous, after the kept part was put in random order: what is hard is chosen, but not put first.
 
 With classes, every batch holds its share of each class, to within one. The share of class c in a batch of S is
 n_c S / N = w_c + f_c, a whole part and a rest. Every batch gets w_c; the rests sum to a whole number F of
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-Layout = Literal["contiguous", "dealt"]
+Layout = Literal["contiguous", "dealt", "shuffled"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 Indices = npt.NDArray[Any]
@@ -79,11 +80,20 @@ def kept_part(order: Indices, kept: Indices, classes: Classes | None) -> Indices
     return order[taken]
 
 
+def shuffled(order: Indices, generator: torch.Generator) -> Indices:
+    """The same examples in random order."""
+    sequence: Indices = order[torch.randperm(len(order), generator=generator).numpy()]
+    return sequence
+
+
 def arranged(
     order: Indices, batch_size: int, *, layout: Layout = "contiguous", classes: Classes | None = None
 ) -> Indices:
-    """The sequence of the epoch for an order: a permutation of it."""
-    if classes is None and layout == "contiguous":
+    """The sequence of the epoch for an order: a permutation of it.
+
+    For the layout "shuffled" the order comes shuffled (see `shuffled`); from there on it is contiguous.
+    """
+    if classes is None and layout != "dealt":
         return order
     if classes is None:
         ids, counts = np.zeros(len(order), dtype=np.uint8), np.array([len(order)])
@@ -91,8 +101,8 @@ def arranged(
         ids = classes.ids[order]
         counts = np.bincount(ids, minlength=len(classes.counts))
     seating = _Seating.of(counts, batch_size)
-    # Both layouts fill the seats of a class in turn: batch after batch, or round after round.
-    turns = seating.class_of if layout == "contiguous" else np.arange(len(seating.class_of))
+    # Every layout fills the seats of a class in turn: batch after batch, or round after round.
+    turns = np.arange(len(seating.class_of)) if layout == "dealt" else seating.class_of
     turns = turns.astype(np.min_scalar_type(len(turns)))
     filled = _stable_argsort(turns[seating.seats])
     sequence = np.empty_like(order)

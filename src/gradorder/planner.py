@@ -16,10 +16,11 @@ from gradorder.layouts import (
     kept_part,
     num_kept,
     reversed_arrangement,
+    shuffled,
 )
 from gradorder.orderings import Ordering, Shuffled
 from gradorder.plan import EpochPlan
-from gradorder.seeding import epoch_generator
+from gradorder.seeding import LAYOUT, epoch_generator
 
 Keep = float | Callable[[int], float]
 """The fraction of an ordered epoch to train on, or a function from epoch to fraction."""
@@ -46,8 +47,8 @@ class EpochPlanner:
             raise TypeError(f"ordering must be an Ordering such as Descending(), got {self.ordering!r}")
         if self.layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, got {self.layout!r}")
-        if self.layout == "dealt" and not self.ordering.needs_scores:
-            raise ValueError(f"layout='dealt' needs an ordering by scores, got {self.ordering}")
+        if self.layout != "contiguous" and not self.ordering.needs_scores:
+            raise ValueError(f"layout={self.layout!r} needs an ordering by scores, got {self.ordering}")
         self._num_left(self.num_examples, 0)
         self._num_left(int(self._num_kept(self.start_epoch).sum()), self.start_epoch)
         if self.ordering.with_replacement and (self.classes is not None or self.keep != 1):
@@ -76,6 +77,8 @@ class EpochPlanner:
         order = self._checked(given)
         backwards = self.ordering.reverses(epoch)
         kept = kept_part(order[::-1] if backwards else order, self._num_kept(epoch), self.classes)
+        if self.layout == "shuffled":
+            kept = shuffled(kept, epoch_generator(self.seed, self.ordering.noise_epoch(epoch), LAYOUT))
         arrange = reversed_arrangement if backwards else arranged
         return arrange(kept, self.batch_size, layout=self.layout, classes=self.classes)
 

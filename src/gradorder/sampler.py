@@ -35,8 +35,9 @@ class OrderedSampler(DistributedSampler[int]):
         batch_size: examples in one training step, over all processes together.
         ordering: the rule from scores to order.
         labels: one label per example; given, every batch holds its share of each class, to within one.
-        layout: "contiguous", the order as given; "dealt", position i goes to batch i mod num_batches, so that
-            every batch has the same spread of difficulty (for orderings by score).
+        layout: "contiguous", the order as given. For orderings by score also "dealt", position i goes to batch
+            i mod num_batches, so that every batch has the same spread of difficulty; and "shuffled", the kept part
+            in random order, so that scores decide what is seen but not when.
         keep: the fraction of each epoch to train on, or a function from epoch to fraction: the first
             ceil(keep * n) of the order, with labels the first ceil(keep * n_c) of each class.
         start_epoch: epochs before it are random and complete; from it on they are ordered and kept in part.

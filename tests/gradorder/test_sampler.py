@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
 
 import gradorder as go
+from gradorder.seeding import epoch_generator
 
 SCORES = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0, 8.0, 6.0, 0.0])
 
@@ -54,7 +55,13 @@ def test_random_epochs_use_the_seed_and_the_epoch():
 def test_random_epochs_are_the_same_for_every_ordering_and_layout():
     """So that runs can be compared on the same warm-up."""
     expected = list(go.OrderedSampler(10, 4, ordering=go.Shuffled()))
-    for settings in ({}, {"layout": "dealt"}, {"keep": 0.5}, {"ordering": go.FlipFlop(go.Descending())}):
+    for settings in (
+        {},
+        {"layout": "dealt"},
+        {"layout": "shuffled"},
+        {"keep": 0.5},
+        {"ordering": go.FlipFlop(go.Descending())},
+    ):
         assert list(go.OrderedSampler(10, 4, start_epoch=1, **settings)) == expected
 
 
@@ -83,6 +90,55 @@ def test_labels_balance_ordered_and_random_epochs():
 def test_dealt_layout():
     sampler = planned(5, layout="dealt")
     assert list(sampler) == DESCENDING[::2] + DESCENDING[1::2]
+
+
+def test_shuffled_layout_keeps_the_hardest_in_an_order_that_scores_do_not_decide():
+    def epochs(scores, seed=0):
+        sampler = go.OrderedSampler(40, 8, keep=0.5, layout="shuffled", seed=seed)
+        for epoch in range(5):
+            sampler.set_epoch(epoch, scores=scores)
+            yield tuple(sampler)
+
+    scores = torch.arange(40.0).roll(7)
+    hardest = sorted(range(40), key=lambda i: -scores[i])[:20]
+    seen = list(epochs(scores))
+    assert all(sorted(epoch) == sorted(hardest) for epoch in seen)
+    assert len(set(seen)) == 5
+    assert seen == list(epochs(scores))
+    assert seen != list(epochs(scores, seed=1))
+    # The hardest example is as likely to come late as early.
+    firsts = [epoch.index(hardest[0]) for seed in range(60) for epoch in epochs(scores, seed)]
+    assert abs(np.mean(firsts) - 9.5) < 5 * np.sqrt((20**2 - 1) / 12 / len(firsts))
+
+
+def test_shuffled_layout_has_random_numbers_of_its_own():
+    """Those of PlackettLuce's order would tie the place of an example to its luck in the draw."""
+    sampler = planned(10, layout="shuffled")
+    order = torch.randperm(10, generator=epoch_generator(0, 0, 1)).tolist()
+    assert list(sampler) == [DESCENDING[i] for i in order]
+    assert order != torch.randperm(10, generator=epoch_generator(0, 0)).tolist()
+
+
+def test_shuffled_layout_with_labels_and_flip_flop():
+    labels = [0, 1, 1, 1] * 6
+    scores = torch.arange(24.0)
+    sampler = go.OrderedSampler(
+        24, 4, labels=labels, keep=0.5, layout="shuffled", ordering=go.FlipFlop(go.Descending())
+    )
+    pairs = []
+    for epoch in range(4):
+        sampler.set_epoch(epoch, scores=scores)
+        pairs.append(list(sampler))
+        assert all(sum(labels[i] for i in batch) == 3 for batch in batches(sampler))
+        assert sorted(sampler) == sorted([20, 16, 12, *[i for i in range(23, 0, -1) if labels[i]][:9]])
+    assert pairs[1] == pairs[0][::-1]
+    assert pairs[3] == pairs[2][::-1]
+    assert pairs[2] != pairs[0]
+    uneven = go.OrderedSampler(10, 4, layout="shuffled", keep=0.7, ordering=go.FlipFlop(go.Descending()))
+    uneven.set_epoch(0, scores=SCORES)
+    even = list(uneven)
+    uneven.set_epoch(1)
+    assert list(uneven) == even[::-1]
 
 
 def test_drop_last_leaves_out_the_short_batch():
@@ -458,8 +514,9 @@ class Unsized(Dataset):
         ({"start_epoch": -1}, r"start_epoch must be an integer >= 0, got -1"),
         ({"seed": -1}, r"seed must be an integer >= 0, got -1"),
         ({"seed": 0.5}, r"seed must be an integer >= 0, got 0.5"),
-        ({"layout": "spiral"}, r"layout must be one of 'contiguous', 'dealt', got 'spiral'"),
+        ({"layout": "spiral"}, r"layout must be one of 'contiguous', 'dealt', 'shuffled', got 'spiral'"),
         ({"layout": "dealt", "ordering": go.Shuffled()}, r"layout='dealt' needs an ordering by scores"),
+        ({"layout": "shuffled", "ordering": go.Shuffled()}, r"layout='shuffled' needs an ordering by scores"),
         ({"ordering": go.Descending}, r"ordering must be an Ordering such as Descending\(\)"),
         ({"ordering": "descending"}, r"ordering must be an Ordering"),
         ({"batch_size": 11, "drop_last": True}, r"batch_size must be at most the 10 examples of epoch 0"),
