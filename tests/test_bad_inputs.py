@@ -114,6 +114,8 @@ ORDERINGS = {
     "temperature NaN": (lambda: go.PlackettLuce(NAN), "temperature must be positive, got nan"),
     "temperature text": (lambda: go.PlackettLuce("hot"), "temperature must be positive, got 'hot'"),
     "negative scores": (lambda: ordered(go.PlackettLuce(), torch.tensor([1.0, -1.0])), "scores must not be negative"),
+    "unbiased text": (lambda: go.PlackettLuce(unbiased="yes"), "unbiased must be True or False, got 'yes'"),
+    "unbiased and cold": (lambda: go.PlackettLuce(1e-9, unbiased=True), "temperature must be at least .* got 1e-09"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {

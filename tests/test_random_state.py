@@ -50,6 +50,7 @@ CALLS = {
     "Shuffled": lambda: ordered(go.Shuffled()),
     "ShuffledOnce": lambda: ordered(go.ShuffledOnce()),
     "PlackettLuce": lambda: ordered(go.PlackettLuce()),
+    "PlackettLuce, unbiased": lambda: sampled(ordering=go.PlackettLuce(unbiased=True), keep=0.5),
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),

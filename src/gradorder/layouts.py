@@ -60,6 +60,11 @@ class Classes:
             counts = tally[tally > 0]
         return cls(ids.astype(np.min_scalar_type(len(counts))), counts.astype(np.int64))
 
+    def of_part(self, examples: Indices) -> "Classes":
+        """The classes of these examples, numbered 0, 1, 2, ... as they stand."""
+        ids = self.ids[examples]
+        return Classes(ids, np.bincount(ids, minlength=len(self.counts)))
+
 
 def num_kept(keep: float, counts: Indices) -> Indices:
     """ceil(keep * n_c) of each class, at least 1."""

@@ -15,7 +15,7 @@ class EpochPlan:
     """The global sequence of an epoch, and one rank's part of it.
 
     Batch b is `sequence[b * batch_size : (b + 1) * batch_size]`, the same on every rank; a rank takes its slice
-    as `torch.tensor_split` cuts it.
+    as `torch.tensor_split` cuts it. Weights, where there are any, stand beside the sequence.
     """
 
     epoch: int
@@ -23,11 +23,15 @@ class EpochPlan:
     batch_size: int
     num_replicas: int = 1
     rank: int = 0
+    weights: torch.Tensor | None = None
 
     @cached_property
     def fingerprint(self) -> int:
-        """A number that two plans share only if they have the same sequence, for all that processes need to compare."""
-        return int.from_bytes(hashlib.blake2b(self.sequence.numpy().tobytes(), digest_size=7).digest())
+        """A number that two plans share only if their sequences and weights are the same: what processes compare."""
+        digest = hashlib.blake2b(self.sequence.numpy().tobytes(), digest_size=7)
+        if self.weights is not None:
+            digest.update(self.weights.numpy().tobytes())
+        return int.from_bytes(digest.digest())
 
     @property
     def num_batches(self) -> int:
@@ -47,9 +51,12 @@ class EpochPlan:
 
     def indices(self, batch: int) -> torch.Tensor:
         """This rank's examples of batch number `batch`."""
-        start = batch * self.batch_size
-        first, last = self._slice_of(self.batch_length(batch))
-        return self.sequence[start + first : start + last]
+        return self.sequence[self._places(batch)]
+
+    def batch_weights(self, batch: int) -> torch.Tensor:
+        """The weights of this rank's examples of batch number `batch`, a copy."""
+        places = self._places(batch)
+        return torch.ones(places.stop - places.start) if self.weights is None else self.weights[places].clone()
 
     def batches(self, start: int) -> Iterator[list[int]]:
         """This rank's examples batch by batch, from batch number `start` on."""
@@ -60,6 +67,11 @@ class EpochPlan:
                 batch = several[position : position + self.batch_size]
                 first, last = self._slice_of(len(batch))
                 yield batch if last - first == len(batch) else batch[first:last]
+
+    def _places(self, batch: int) -> slice:
+        start = batch * self.batch_size
+        first, last = self._slice_of(self.batch_length(batch))
+        return slice(start + first, start + last)
 
     def _slice_of(self, length: int) -> tuple[int, int]:
         share, longer = divmod(length, self.num_replicas)

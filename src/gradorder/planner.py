@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from gradorder import checks
@@ -63,24 +64,57 @@ class EpochPlanner:
     def plan(self, epoch: int, scores: torch.Tensor | None) -> EpochPlan:
         """The plan of an epoch; random and complete where it needs scores and there are none."""
         is_ordered = epoch >= self.start_epoch and (scores is not None or not self.ordering.needs_scores)
-        sequence = self._ordered(epoch, scores) if is_ordered else self._random(epoch)
-        return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)))
+        sequence, weights = self._ordered(epoch, scores) if is_ordered else (self._random(epoch), None)
+        return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)), weights)
 
-    def planned(self, epoch: int, sequence: torch.Tensor) -> EpochPlan:
-        """This process's part of an epoch with the given global sequence."""
-        left = sequence[: self._num_left(len(sequence), epoch)]
-        return EpochPlan(epoch, left, self.batch_size, self.num_replicas, self.rank)
+    def planned(self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None) -> EpochPlan:
+        """This process's part of an epoch with the given global sequence, and weights beside it."""
+        num_left = self._num_left(len(sequence), epoch)
+        left = None if weights is None else weights[:num_left]
+        return EpochPlan(epoch, sequence[:num_left], self.batch_size, self.num_replicas, self.rank, left)
 
-    def _ordered(self, epoch: int, scores: torch.Tensor | None) -> Indices:
-        generator = epoch_generator(self.seed, self.ordering.noise_epoch(epoch))
-        given = self.ordering(scores, epoch=epoch, generator=generator, num_examples=self.num_examples)
+    def _ordered(self, epoch: int, scores: torch.Tensor | None) -> tuple[Indices, torch.Tensor | None]:
+        given = self.ordering(
+            scores, epoch=epoch, generator=self._order_generator(epoch), num_examples=self.num_examples
+        )
         order = self._checked(given)
-        backwards = self.ordering.reverses(epoch)
-        kept = kept_part(order[::-1] if backwards else order, self._num_kept(epoch), self.classes)
+        kept = kept_part(order[::-1] if self.ordering.reverses(epoch) else order, self._num_kept(epoch), self.classes)
+        weights = self._weights(epoch, scores, kept) if self.ordering.is_weighted else None
+        if weights is None:
+            return self._laid_out(epoch, kept, self.classes), None
+        places = self._laid_out(
+            epoch, np.arange(len(kept)), None if self.classes is None else self.classes.of_part(kept)
+        )
+        return kept[places], torch.from_numpy(weights[places])
+
+    def _order_generator(self, epoch: int) -> torch.Generator:
+        return epoch_generator(self.seed, self.ordering.noise_epoch(epoch))
+
+    def _laid_out(self, epoch: int, kept: Indices, classes: Classes | None) -> Indices:
         if self.layout == "shuffled":
             kept = shuffled(kept, epoch_generator(self.seed, self.ordering.noise_epoch(epoch), LAYOUT))
-        arrange = reversed_arrangement if backwards else arranged
-        return arrange(kept, self.batch_size, layout=self.layout, classes=self.classes)
+        arrange = reversed_arrangement if self.ordering.reverses(epoch) else arranged
+        return arrange(kept, self.batch_size, layout=self.layout, classes=classes)
+
+    def _weights(self, epoch: int, scores: torch.Tensor | None, kept: Indices) -> npt.NDArray[np.float32] | None:
+        """An ordering may be the user's own: its weights are checked too."""
+        given = self.ordering.weights(
+            scores,
+            torch.from_numpy(np.ascontiguousarray(kept)),
+            epoch=epoch,
+            generator=self._order_generator(epoch),
+            num_examples=self.num_examples,
+            classes=None if self.classes is None else torch.from_numpy(self.classes.ids.astype(np.int64)),
+        )
+        if given is None:
+            return None
+        rule = f"{self.ordering} must give one weight for each of {len(kept)} kept examples"
+        if tuple(given.shape) != (len(kept),):
+            raise ValueError(f"{rule}, got shape {tuple(given.shape)}")
+        weights: npt.NDArray[np.float32] = given.detach().cpu().float().numpy()
+        if not np.isfinite(weights).all() or weights.min() < 0:
+            raise ValueError(f"{rule}, finite and not negative, got from {weights.min()} to {weights.max()}")
+        return weights
 
     def _random(self, epoch: int) -> Indices:
         """Before the start, or before there are scores; an ordering that replays epochs replays these too."""

@@ -314,8 +314,12 @@ class OrderedSampler(DistributedSampler[int]):
 
     @property
     def weights(self) -> torch.Tensor:
-        """The weights of the batch that the next `step` consumes, one per example."""
-        return torch.ones(len(self._current_plan().indices(self._next_batch())))
+        """The weights of the batch that the next `step` consumes, one per example, as float32 on the CPU.
+
+        Ones, unless the ordering gives weights: then train on `(weights * losses).mean()`, and give `step` the
+        losses without them.
+        """
+        return self._current_plan().batch_weights(self._next_batch())
 
     @property
     def loss_scale(self) -> float:
@@ -355,6 +359,7 @@ class OrderedSampler(DistributedSampler[int]):
             scores_epoch=self._looked_back.epoch,
             epoch_scores=self._looked_back.scores,
             remembered_scores=self._memory.known(),
+            weights=plan.weights,
         ).to_dict()
 
     def _num_consumed(self) -> int:
@@ -368,7 +373,7 @@ class OrderedSampler(DistributedSampler[int]):
         loaded = SamplerState.from_dict(
             state, num_examples=self.num_examples, batch_size=self.batch_size, seed=self.seed
         )
-        plan = self._planner.planned(loaded.epoch, loaded.sequence)
+        plan = self._planner.planned(loaded.epoch, loaded.sequence, loaded.weights)
         progress = Progress(issued=loaded.consumed, consumed=loaded.consumed)
         self._adopt(plan, progress, _LookBack(loaded.scores_epoch, loaded.epoch_scores))
         self._memory.restore(loaded.remembered_scores)

@@ -1,7 +1,7 @@
 """The place of a sampler in a run, as plain tensors and numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self
 
 import torch
@@ -14,7 +14,7 @@ class SamplerState:
     """What `OrderedSampler.state_dict` saves.
 
     The sequence of the current epoch is saved as it was planned, so that a resumed run sees the same batches
-    whatever else has changed since. Scores that do not exist are left out.
+    whatever else has changed since. Scores and weights that do not exist are left out.
     """
 
     num_examples: int
@@ -32,6 +32,8 @@ class SamplerState:
     """Those scores, where a later epoch will replay it."""
     remembered_scores: torch.Tensor | None = None
     """The last score of each example, NaN where there is none."""
+    weights: torch.Tensor | None = None
+    """The weight of each example of the sequence, where they are not all 1."""
 
     def to_dict(self) -> dict[str, Any]:
         """Copies of the tensors, so that a state does not change as the run goes on."""
@@ -44,7 +46,8 @@ class SamplerState:
         """The state, if it is one and was made for a sampler with these settings."""
         own = {"version": VERSION, "num_examples": num_examples, "batch_size": batch_size, "seed": seed}
         names = [field.name for field in fields(cls)]
-        for name in ["version", *names[:-2]]:
+        required = [field.name for field in fields(cls) if field.default is MISSING]
+        for name in ["version", *required]:
             if name not in state:
                 raise ValueError(f"state must be what state_dict() returned, but it has no {name!r}")
             if name in own and state[name] != own[name]:
@@ -69,6 +72,10 @@ class SamplerState:
                 raise ValueError(
                     f"state must hold {name} of {self.num_examples} numbers, got shape {tuple(scores.shape)}"
                 )
+        if self.weights is not None and self.weights.shape != self.sequence.shape:
+            raise ValueError(
+                f"state must hold weights of {len(self.sequence)} numbers, got shape {tuple(self.weights.shape)}"
+            )
 
 
 def _on_cpu(value: Any) -> Any:  # noqa: ANN401 - a tensor or a number

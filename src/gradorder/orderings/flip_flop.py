@@ -34,6 +34,11 @@ class FlipFlop(Ordering):
         """As the inner ordering."""
         return self.inner.needs_scores
 
+    @property
+    def is_weighted(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.is_weighted
+
     def noise_epoch(self, epoch: int) -> int:
         """The inner ordering's for the even partner."""
         return self.inner.noise_epoch(_even(epoch))
@@ -50,6 +55,28 @@ class FlipFlop(Ordering):
         given = scores if len(scores) else None
         order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples)
         return order.flip(0) if epoch % 2 else order
+
+    def weights(
+        self,
+        scores: torch.Tensor | None,
+        kept: torch.Tensor,
+        *,
+        epoch: int,
+        generator: torch.Generator,
+        num_examples: int,
+        classes: torch.Tensor | None = None,
+        candidates: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """The inner ordering's for the even partner."""
+        return self.inner.weights(
+            scores,
+            kept,
+            epoch=_even(epoch),
+            generator=generator,
+            num_examples=num_examples,
+            classes=classes,
+            candidates=candidates,
+        )
 
 
 def _even(epoch: int) -> int:

@@ -15,11 +15,17 @@ class Ordering(ABC):
     scores keep the order of their indices. Randomness comes from the generator alone.
 
     To write one of your own, subclass this, decorate with `@dataclass(frozen=True)`, say whether it
-    `needs_scores`, and implement `_order`.
+    `needs_scores`, and implement `_order`. If its examples are to be weighted, say that it `is_weighted` and
+    implement `weights`.
     """
 
     with_replacement: ClassVar[bool] = False
     """Whether the order may name an example more than once; labels and keep are refused then."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether `weights` gives weights; if not, all are 1 and nothing is stored."""
+        return False
 
     @property
     @abstractmethod
@@ -42,6 +48,31 @@ class Ordering(ABC):
         """Whether this epoch plays its order backwards, so that what is kept lies at the end of it."""
         del epoch
         return False
+
+    def weights(
+        self,
+        scores: torch.Tensor | None,
+        kept: torch.Tensor,
+        *,
+        epoch: int,
+        generator: torch.Generator,
+        num_examples: int,
+        classes: torch.Tensor | None = None,
+        candidates: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """The weight of each kept example, or None where all are 1.
+
+        Args:
+            scores: those that made the order.
+            kept: the examples of the epoch, in the order before any reversal.
+            epoch: the epoch.
+            generator: in the state in which the order was drawn, so that its noise can be drawn again.
+            num_examples: N.
+            classes: the class of every example as a whole number, where each class kept its own first part.
+            candidates: which of the N examples the kept ones were chosen from, as booleans; all if not given.
+        """
+        del scores, kept, epoch, generator, num_examples, classes, candidates
+        return None
 
     @final
     def __call__(

@@ -1,5 +1,6 @@
 """Between sorted and shuffled: draws without replacement, the hard ones more likely to come early."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -7,6 +8,8 @@ import torch
 
 from gradorder import checks
 from gradorder.orderings.ordering import Ordering
+
+_COLDEST_UNBIASED = 1e-6  # below, double precision rounds the noise away and with it the chances
 
 
 @final
@@ -18,36 +21,98 @@ class PlackettLuce(Ordering):
     Descending, towards infinity Shuffled. Examples with score zero come last, in random order; negative
     scores are refused.
 
+    With `unbiased` every kept example i weighs 1 / pi_i times kept / N, so that the mean of weights * losses over
+    the epoch estimates the mean over all N without bias. pi_i = P(key_i > tau) = 1 - exp(-exp(log(score_i) /
+    temperature - tau)) is its chance to be kept, given the largest key tau that was not (of its class, where there
+    are labels). An example of score zero is kept only after all others, with equal chances; where none is kept,
+    they are missing from the mean, which stays right only if they would have added nothing to it. A sampler's
+    `drop_last` cuts the epoch after the weights are made, so that the mean is biased by what it cuts.
+
     Args:
-        temperature: positive, infinity allowed.
+        temperature: positive, infinity allowed; at least 1e-6 with `unbiased`.
+        unbiased: give weights.
     """
 
     needs_scores: ClassVar[bool] = True
     temperature: float = 1.0
+    unbiased: bool = False
 
     def __post_init__(self) -> None:
         if not checks.is_number(self.temperature) or not self.temperature > 0:
             raise ValueError(f"temperature must be positive, got {self.temperature!r} (Descending() is the limit at 0)")
+        if not isinstance(self.unbiased, bool):
+            raise TypeError(f"unbiased must be True or False, got {self.unbiased!r}")
+        if self.unbiased and self.temperature < _COLDEST_UNBIASED:
+            raise ValueError(
+                f"temperature must be at least {_COLDEST_UNBIASED} with unbiased=True, got {self.temperature!r}"
+            )
+
+    @property
+    def is_weighted(self) -> bool:
+        """If unbiased."""
+        return self.unbiased
 
     def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del epoch
-        negative = (scores < 0).nonzero().flatten()
-        if len(negative) > 0:
-            raise ValueError(
-                f"scores must not be negative for PlackettLuce, but {len(negative)} of {num_examples} are "
-                f"(first: example {int(negative[0])} with {float(scores[negative[0]])})"
-            )
         gumbel = _gumbel_noise(num_examples, generator).to(scores.device)
-        log_scores = scores.double().log()
-        # The same order either way; each form stays finite at its own end of the temperatures.
-        if self.temperature <= 1:
-            keys = log_scores + self.temperature * gumbel
-        else:
-            keys = log_scores / self.temperature + gumbel
-        order = torch.argsort(keys, descending=True, stable=True)
+        order = torch.argsort(self._keys(scores, gumbel), descending=True, stable=True)
         num_positive = int((scores > 0).sum())
         zeros = order[num_positive:]
         return torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
+
+    def _keys(self, scores: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
+        """What the order sorts by; -infinity for score zero."""
+        negative = (scores < 0).nonzero().flatten()
+        if len(negative) > 0:
+            raise ValueError(
+                f"scores must not be negative for PlackettLuce, but {len(negative)} of {len(scores)} are "
+                f"(first: example {int(negative[0])} with {float(scores[negative[0]])})"
+            )
+        log_scores = scores.double().log()
+        # The same order either way; each form stays finite at its own end of the temperatures.
+        if self.temperature <= 1:
+            return log_scores + self.temperature * gumbel
+        return (log_scores / self.temperature + gumbel).masked_fill_(scores == 0, -math.inf)
+
+    def weights(
+        self,
+        scores: torch.Tensor | None,
+        kept: torch.Tensor,
+        *,
+        epoch: int,
+        generator: torch.Generator,
+        num_examples: int,
+        classes: torch.Tensor | None = None,
+        candidates: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """1 / pi_i times kept / N, in double precision; None unless unbiased."""
+        del epoch
+        if not self.unbiased:
+            return None
+        values = checks.finite_scores(scores, num_examples)
+        keys = self._keys(values, _gumbel_noise(num_examples, generator).to(values.device))
+        group = torch.zeros(num_examples, dtype=torch.int64) if classes is None else classes.long()
+        among = torch.ones(num_examples, dtype=torch.bool) if candidates is None else candidates
+        chances = self._chances(values, keys, kept, group.to(values.device), among.to(values.device))
+        return len(kept) / int(among.sum()) / chances
+
+    def _chances(
+        self, scores: torch.Tensor, keys: torch.Tensor, kept: torch.Tensor, group: torch.Tensor, among: torch.Tensor
+    ) -> torch.Tensor:
+        """How likely each kept example was to be kept, given the largest key that was not."""
+        num_groups = int(group.max()) + 1
+        left_out = among.clone()
+        left_out[kept] = False
+        lowest = keys.new_full((num_groups,), -math.inf)
+        tau = lowest.scatter_reduce(0, group[left_out], keys[left_out], "amax")[group[kept]]
+        log_scores = scores[kept].double().log()
+        # In the units of the keys, see there.
+        above = (log_scores - tau) / self.temperature if self.temperature <= 1 else log_scores / self.temperature - tau
+        chances = -torch.expm1(-above.exp())
+        is_zero = scores == 0
+        num_zeros = torch.bincount(group[among & is_zero], minlength=num_groups)
+        num_kept_zeros = torch.bincount(group[kept][is_zero[kept]], minlength=num_groups)
+        return torch.where(is_zero[kept], (num_kept_zeros / num_zeros)[group[kept]].double(), chances)
 
 
 def _gumbel_noise(size: int, generator: torch.Generator) -> torch.Tensor:

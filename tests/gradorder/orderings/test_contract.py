@@ -20,6 +20,7 @@ ORDERINGS = [
     go.Sequential(),
     go.PlackettLuce(),
     go.PlackettLuce(temperature=0.1),
+    go.PlackettLuce(unbiased=True),
     go.FlipFlop(go.Shuffled()),
     go.FlipFlop(go.Descending()),
     go.FlipFlop(go.PlackettLuce()),

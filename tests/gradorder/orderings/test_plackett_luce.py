@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import gradorder as go
+from gradorder.seeding import epoch_generator
 
 
 def order(scores, temperature=1.0, seed=0):
@@ -50,6 +51,11 @@ def test_zeros_come_last_in_random_order():
     assert len(tails) == 6
 
 
+def test_zeros_come_last_at_any_temperature():
+    for temperature in (1e-9, 0.5, 2.0, 1e308, math.inf):
+        assert set(order([0.0, 5.0, 0.0, 1.0, 0.0], temperature, seed=1)[:2].tolist()) == {1, 3}
+
+
 def test_all_zero_is_a_permutation():
     assert sorted(order([0.0] * 5).tolist()) == [0, 1, 2, 3, 4]
 
@@ -60,3 +66,102 @@ def test_refuses_negative_scores_and_bad_temperatures():
     for temperature in (0, -1.0, math.nan, "hot", True):
         with pytest.raises(ValueError, match="temperature must be positive, got"):
             go.PlackettLuce(temperature)
+
+
+# ------------------------------------------------------------------------------------------------ unbiased
+
+SCORES = torch.tensor([0.5, 3.0, 1.0, 0.2, 2.0, 1.0, 4.0], dtype=torch.float64)
+SIMILAR = torch.tensor([1.0, 3.0, 1.5, 0.8, 2.0, 1.0, 2.5], dtype=torch.float64)  # so that weights vary little
+ZEROS = torch.tensor([0.5, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0], dtype=torch.float64)
+CLASSES = torch.tensor([0, 0, 1, 0, 1, 2, 1])
+
+
+def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
+    """The kept examples of one epoch, the first `num_kept[c]` of each class, and their weights."""
+    ordering = go.PlackettLuce(temperature, unbiased=True)
+    drawn = ordering(scores, epoch=0, generator=epoch_generator(seed, 0))
+    of_class = [0] * len(scores) if classes is None else classes.tolist()
+    left, kept = list(num_kept), []
+    for i in drawn.tolist():
+        if left[of_class[i]]:
+            kept.append(i)
+            left[of_class[i]] -= 1
+    kept = torch.tensor(kept)
+    weights = ordering.weights(
+        scores, kept, epoch=0, generator=epoch_generator(seed, 0), num_examples=len(scores), classes=classes
+    )
+    return kept, weights
+
+
+def weights_slowly(scores, kept, temperature, seed, classes=None):
+    """By the formula, one example at a time; positive scores only."""
+    uniform = torch.empty(len(scores), dtype=torch.float64).exponential_(generator=epoch_generator(seed, 0))
+    keys = [math.log(p) / temperature - math.log(e) for p, e in zip(scores.tolist(), uniform.tolist(), strict=True)]
+    result = []
+    for i in kept.tolist():
+        rivals = [j for j in range(len(scores)) if classes is None or classes[j] == classes[i]]
+        left_out = [keys[j] for j in rivals if j not in kept.tolist()]
+        chance = 1.0
+        if left_out:
+            chance = 1 - math.exp(-math.exp(math.log(scores[i]) / temperature - max(left_out)))
+        result.append(len(kept) / len(scores) / chance)
+    return result
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize(("num_kept", "classes"), [([3], None), ([7], None), ([2, 1, 1], CLASSES)], ids=str)
+def test_weights_are_those_of_the_formula(temperature, num_kept, classes):
+    for seed in range(20):
+        kept, weights = kept_with_weights(SCORES, num_kept, temperature, seed, classes)
+        assert len(kept) == sum(num_kept)
+        assert weights.tolist() == pytest.approx(weights_slowly(SCORES, kept, temperature, seed, classes), rel=1e-9)
+
+
+def mean_contribution(draws, num_examples):
+    """What each example adds to N times the weighted mean, averaged over draws, and its standard error."""
+    added = torch.zeros(len(draws), num_examples, dtype=torch.float64)
+    for row, (kept, weights) in zip(added, draws, strict=True):
+        row[kept] = num_examples / len(kept) * weights.double()
+    return added.mean(0), added.std(0) / math.sqrt(len(draws))
+
+
+def assert_all_are(expected, draws, num_examples):
+    mean, error = mean_contribution(draws, num_examples)
+    assert ((mean - torch.as_tensor(expected)).abs() <= 4 * error + 1e-9).all(), (mean, error)
+    assert (error < 0.2).all()  # or the test could not tell
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 3.0, math.inf])
+def test_every_example_adds_its_share_on_average(temperature):
+    for num_kept in (2, 4, 6):  # one alone has weights of infinite variance
+        draws = [kept_with_weights(SIMILAR, [num_kept], temperature, seed) for seed in range(1000)]
+        assert_all_are(1.0, draws, 7)
+
+
+def test_every_example_of_every_class_adds_its_share_on_average():
+    draws = [kept_with_weights(SIMILAR, [2, 2, 1], 1.0, seed, CLASSES) for seed in range(1000)]
+    assert_all_are(1.0, draws, 7)
+
+
+def test_examples_of_score_zero_add_their_share_once_all_others_are_kept():
+    for num_kept, expected in [(2, [1, 0, 1, 0, 1, 0, 0]), (3, [1, 0, 1, 0, 1, 0, 0]), (5, 1.0), (7, 1.0)]:
+        draws = [kept_with_weights(ZEROS, [num_kept], 1.0, seed) for seed in range(1000)]
+        assert_all_are(expected, draws, 7)
+    _, weights = kept_with_weights(torch.zeros(4), [2], 1.0, 0)
+    assert weights.tolist() == [1.0, 1.0]
+
+
+def test_complete_epochs_weigh_one_exactly():
+    for temperature in (1e-6, 1.0, math.inf):
+        _, weights = kept_with_weights(SCORES, [7], temperature, 0)
+        assert weights.tolist() == [1.0] * 7
+
+
+def test_only_an_unbiased_one_is_weighted():
+    assert not go.PlackettLuce().is_weighted
+    assert go.PlackettLuce().weights(SCORES, None, epoch=0, generator=torch.Generator(), num_examples=7) is None
+    assert go.PlackettLuce(unbiased=True).is_weighted
+    with pytest.raises(TypeError, match="unbiased must be True or False, got 1"):
+        go.PlackettLuce(unbiased=1)
+    with pytest.raises(ValueError, match="temperature must be at least 1e-06 with unbiased=True, got 1e-09"):
+        go.PlackettLuce(1e-9, unbiased=True)

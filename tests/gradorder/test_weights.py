@@ -1,0 +1,174 @@
+"""Weights go with their examples: through layouts, classes, reversals, ranks and states."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch.utils.data import BatchSampler
+
+import gradorder as go
+
+SIZE = 20
+SCORES = torch.linspace(1, 3, SIZE).roll(7)
+LABELS = [0, 1, 1, 2] * 5
+SETTINGS = {
+    "contiguous": {},
+    "dealt": {"layout": "dealt"},
+    "shuffled": {"layout": "shuffled"},
+    "drop_last": {"drop_last": True},
+    "labels": {"labels": LABELS},
+    "labels, dealt": {"labels": LABELS, "layout": "dealt"},
+    "labels, shuffled": {"labels": LABELS, "layout": "shuffled"},
+}
+every_setting = pytest.mark.parametrize("name", SETTINGS)
+
+
+@dataclass(frozen=True)
+class Numbered(go.Ordering):
+    """Weighs every example by its number, so that a weight says whose it is."""
+
+    needs_scores = True
+    is_weighted = True
+    with_replacement = False
+
+    def _order(self, scores, num_examples, epoch, generator):
+        return torch.argsort(scores, descending=True, stable=True)
+
+    def weights(self, scores, kept, **rest):
+        assert (scores[kept].diff() <= 0).all()  # as ordered, not as laid out or reversed
+        return kept.double()
+
+
+def new(**settings):
+    return go.OrderedSampler(SIZE, 4, keep=settings.pop("keep", 0.7), **settings)
+
+
+def seen(sampler):
+    """The batches of this process as (example, weight)."""
+    result = []
+    for batch in BatchSampler(sampler, sampler.loader_batch_size, drop_last=False):
+        result.append(list(zip(batch, sampler.weights.tolist(), strict=True)))
+        sampler.step()
+    return result
+
+
+@every_setting
+@pytest.mark.parametrize("ordering", [Numbered(), go.FlipFlop(Numbered())], ids=str)
+def test_every_example_has_its_own_weight(name, ordering):
+    sampler = new(ordering=ordering, **SETTINGS[name])
+    plain = new(ordering=go.FlipFlop(go.Descending()) if ordering != Numbered() else go.Descending(), **SETTINGS[name])
+    for epoch in range(3):
+        for each in (sampler, plain):
+            each.set_epoch(epoch, scores=SCORES)
+        assert sampler.weights.dtype == torch.float32
+        pairs = sum(seen(sampler), [])
+        assert all(weight == example for example, weight in pairs)
+        assert [example for example, _ in pairs] == list(plain)  # weights do not move anything
+
+
+@pytest.mark.parametrize("num_replicas", [2, 4])
+def test_every_rank_has_the_weights_of_its_slice(num_replicas):
+    for rank in range(num_replicas):
+        sampler = new(ordering=Numbered(), keep=0.7, num_replicas=num_replicas, rank=rank, drop_last=True)
+        sampler.set_epoch(0, scores=SCORES)
+        assert all(weight == example for example, weight in sum(seen(sampler), []))
+
+
+def test_random_epochs_weigh_one():
+    sampler = new(ordering=Numbered(), start_epoch=1)
+    for epoch in range(2):
+        sampler.set_epoch(epoch, scores=SCORES)
+        weights = [weight for _, weight in sum(seen(sampler), [])]
+        assert (set(weights) == {1.0}) == (epoch == 0)
+
+
+def test_weights_belong_to_the_next_step_and_are_a_copy():
+    sampler = new(ordering=Numbered())
+    sampler.set_epoch(0, scores=SCORES)
+    batches = list(BatchSampler(sampler, 4, drop_last=False))  # everything prefetched
+    for batch in batches:
+        sampler.weights.zero_()
+        assert sampler.weights.tolist() == batch
+        sampler.step()
+    with pytest.raises(go.StepError, match="epoch 0 is over"):
+        _ = sampler.weights
+
+
+@every_setting
+def test_weights_survive_an_interruption(name):
+    settings = {"ordering": go.FlipFlop(go.PlackettLuce(unbiased=True)), **SETTINGS[name]}
+    straight = new(**settings)
+    for epoch in range(3):
+        straight.set_epoch(epoch, scores=SCORES)
+        state = straight.state_dict()
+        expected = seen(straight)
+        assert any(weight != 1 for _, weight in sum(expected, []))
+        for stop in range(len(expected)):
+            resumed = new(**settings)
+            resumed.load_state_dict({**state, "consumed": stop})
+            assert seen(resumed) == expected[stop:]
+
+
+def test_a_state_without_weights_still_loads_and_unweighted_states_hold_none():
+    sampler = new()
+    sampler.set_epoch(0, scores=SCORES)
+    assert "weights" not in sampler.state_dict()
+    weighted = new(ordering=Numbered())
+    weighted.set_epoch(0, scores=SCORES)
+    state = weighted.state_dict()
+    assert state["weights"].tolist() == state["sequence"].tolist()
+    with pytest.raises(ValueError, match=r"state must hold weights of 14 numbers, got shape \(3,\)"):
+        sampler.load_state_dict({**state, "weights": torch.ones(3)})
+    weighted.load_state_dict(sampler.state_dict())
+    assert weighted.weights.tolist() == [1.0] * 4
+
+
+def test_a_flip_flop_pair_has_the_same_weights():
+    sampler = new(ordering=go.FlipFlop(go.PlackettLuce(unbiased=True)), keep=0.5)
+    epochs = []
+    for epoch in range(4):
+        sampler.set_epoch(epoch, scores=SCORES)
+        epochs.append(sum(seen(sampler), []))
+    assert epochs[1] == epochs[0][::-1]
+    assert epochs[3] == epochs[2][::-1]
+    assert epochs[2] != epochs[0]
+
+
+def test_the_weighted_mean_of_an_epoch_estimates_the_mean_over_the_data():
+    values = torch.linspace(-1, 2, SIZE, dtype=torch.float64) ** 2
+    for settings in ({}, {"labels": LABELS, "layout": "shuffled"}):
+        estimates = []
+        for seed in range(600):
+            sampler = new(ordering=go.PlackettLuce(unbiased=True), keep=0.4, seed=seed, **settings)
+            sampler.set_epoch(0, scores=SCORES)
+            estimates.append(sum(values[i] * weight for i, weight in sum(seen(sampler), [])) / len(sampler))
+        estimates = torch.stack(estimates)
+        error = estimates.std() / len(estimates) ** 0.5
+        assert (estimates.mean() - values.mean()).abs() < 4 * error < 0.1 * values.mean()
+
+
+def test_ranks_with_other_weights_do_not_share_a_fingerprint():
+    one, other = (new(ordering=Numbered()) for _ in range(2))
+    for sampler in (one, other):
+        sampler.set_epoch(0, scores=SCORES)
+    assert one._plan.fingerprint == other._plan.fingerprint
+    state = one.state_dict()
+    other.load_state_dict({**state, "weights": state["weights"] + 1})
+    assert one._plan.fingerprint != other._plan.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (torch.ones(3), r"must give one weight for each of 14 kept examples, got shape \(3,\)"),
+        (torch.full((14,), float("nan")), "finite and not negative, got from nan to nan"),
+        (torch.full((14,), -1.0), "finite and not negative, got from -1.0 to -1.0"),
+    ],
+)
+def test_weights_of_the_users_own_are_checked(weights, message):
+    class Own(Numbered):
+        def weights(self, scores, kept, **rest):
+            return weights
+
+    with pytest.raises(ValueError, match=message):
+        new(ordering=Own()).set_epoch(0, scores=SCORES)
