@@ -116,6 +116,8 @@ ORDERINGS = {
     "negative scores": (lambda: ordered(go.PlackettLuce(), torch.tensor([1.0, -1.0])), "scores must not be negative"),
     "unbiased text": (lambda: go.PlackettLuce(unbiased="yes"), "unbiased must be True or False, got 'yes'"),
     "unbiased and cold": (lambda: go.PlackettLuce(1e-9, unbiased=True), "temperature must be at least .* got 1e-09"),
+    "every 1": (lambda: go.Revisiting(go.Descending(), 1), "every must be an integer >= 2, got 1"),
+    "revisiting text": (lambda: go.Revisiting("random"), "inner must be .*'random'"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {

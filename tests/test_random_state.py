@@ -51,6 +51,7 @@ CALLS = {
     "ShuffledOnce": lambda: ordered(go.ShuffledOnce()),
     "PlackettLuce": lambda: ordered(go.PlackettLuce()),
     "PlackettLuce, unbiased": lambda: sampled(ordering=go.PlackettLuce(unbiased=True), keep=0.5),
+    "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),

@@ -15,6 +15,7 @@ from gradorder.orderings import Descending as Descending
 from gradorder.orderings import FlipFlop as FlipFlop
 from gradorder.orderings import Ordering as Ordering
 from gradorder.orderings import PlackettLuce as PlackettLuce
+from gradorder.orderings import Revisiting as Revisiting
 from gradorder.orderings import Sequential as Sequential
 from gradorder.orderings import Shuffled as Shuffled
 from gradorder.orderings import ShuffledOnce as ShuffledOnce

@@ -75,7 +75,11 @@ class EpochPlanner:
 
     def _ordered(self, epoch: int, scores: torch.Tensor | None) -> tuple[Indices, torch.Tensor | None]:
         given = self.ordering(
-            scores, epoch=epoch, generator=self._order_generator(epoch), num_examples=self.num_examples
+            scores,
+            epoch=epoch,
+            generator=self._order_generator(epoch),
+            num_examples=self.num_examples,
+            classes=self._class_numbers(),
         )
         order = self._checked(given)
         kept = kept_part(order[::-1] if self.ordering.reverses(epoch) else order, self._num_kept(epoch), self.classes)
@@ -86,6 +90,9 @@ class EpochPlanner:
             epoch, np.arange(len(kept)), None if self.classes is None else self.classes.of_part(kept)
         )
         return kept[places], torch.from_numpy(weights[places])
+
+    def _class_numbers(self) -> torch.Tensor | None:
+        return None if self.classes is None else torch.from_numpy(self.classes.ids)
 
     def _order_generator(self, epoch: int) -> torch.Generator:
         return epoch_generator(self.seed, self.ordering.noise_epoch(epoch))
@@ -104,7 +111,7 @@ class EpochPlanner:
             epoch=epoch,
             generator=self._order_generator(epoch),
             num_examples=self.num_examples,
-            classes=None if self.classes is None else torch.from_numpy(self.classes.ids.astype(np.int64)),
+            classes=self._class_numbers(),
         )
         if given is None:
             return None
@@ -143,7 +150,9 @@ class EpochPlanner:
         fraction = self.keep(epoch) if callable(self.keep) else self.keep
         name = f"keep({epoch})" if callable(self.keep) else "keep"
         counts = np.array([self.num_examples]) if self.classes is None else self.classes.counts
-        return num_kept(checks.fraction(name, fraction), counts)
+        if checks.fraction(name, fraction) < self.ordering.least_keep:
+            raise ValueError(f"{name} must be at least {self.ordering.least_keep} with {self.ordering}, got {fraction}")
+        return num_kept(fraction, counts)
 
     def _num_left(self, num_planned: int, epoch: int) -> int:
         """The examples that are left after `drop_last`, if they can be trained on at all."""

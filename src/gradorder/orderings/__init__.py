@@ -3,6 +3,7 @@
 from gradorder.orderings.flip_flop import FlipFlop as FlipFlop
 from gradorder.orderings.ordering import Ordering as Ordering
 from gradorder.orderings.plackett_luce import PlackettLuce as PlackettLuce
+from gradorder.orderings.revisiting import Revisiting as Revisiting
 from gradorder.orderings.shuffled import Sequential as Sequential
 from gradorder.orderings.shuffled import Shuffled as Shuffled
 from gradorder.orderings.shuffled import ShuffledOnce as ShuffledOnce

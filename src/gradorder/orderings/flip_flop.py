@@ -6,6 +6,7 @@ from typing import final
 import torch
 
 from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.revisiting import Revisiting
 
 
 @final
@@ -28,6 +29,11 @@ class FlipFlop(Ordering):
             raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
         if self.inner.with_replacement:
             raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+        if isinstance(self.inner, Revisiting) and self.inner.every % 2 == 0:
+            raise ValueError(
+                f"inner must have an odd `every`, got {self.inner}: only its even epochs are asked for, and they "
+                "would always force the same examples"
+            )
 
     @property
     def needs_scores(self) -> bool:
@@ -38,6 +44,11 @@ class FlipFlop(Ordering):
     def is_weighted(self) -> bool:
         """As the inner ordering."""
         return self.inner.is_weighted
+
+    @property
+    def least_keep(self) -> float:
+        """As the inner ordering."""
+        return self.inner.least_keep
 
     def noise_epoch(self, epoch: int) -> int:
         """The inner ordering's for the even partner."""
@@ -52,8 +63,18 @@ class FlipFlop(Ordering):
         return (epoch % 2 == 1) != self.inner.reverses(_even(epoch))
 
     def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
+        return self._order_in_classes(scores, num_examples, epoch, generator, None)
+
+    def _order_in_classes(
+        self,
+        scores: torch.Tensor,
+        num_examples: int,
+        epoch: int,
+        generator: torch.Generator,
+        classes: torch.Tensor | None,
+    ) -> torch.Tensor:
         given = scores if len(scores) else None
-        order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples)
+        order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples, classes=classes)
         return order.flip(0) if epoch % 2 else order
 
     def weights(

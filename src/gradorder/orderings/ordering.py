@@ -28,6 +28,11 @@ class Ordering(ABC):
         return False
 
     @property
+    def least_keep(self) -> float:
+        """The smallest fraction `keep` with which the ordering does what it promises."""
+        return 0.0
+
+    @property
     @abstractmethod
     def needs_scores(self) -> bool:
         """Whether the order depends on scores; if not, `num_examples` serves instead."""
@@ -35,6 +40,18 @@ class Ordering(ABC):
     @abstractmethod
     def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         """The order; `scores` is finite and of the right length, or empty where none are needed."""
+
+    def _order_in_classes(
+        self,
+        scores: torch.Tensor,
+        num_examples: int,
+        epoch: int,
+        generator: torch.Generator,
+        classes: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """The order where each class keeps its own first part; for the few orderings to which that matters."""
+        del classes
+        return self._order(scores, num_examples, epoch, generator)
 
     def noise_epoch(self, epoch: int) -> int:
         """The epoch whose random numbers this epoch uses."""
@@ -82,8 +99,16 @@ class Ordering(ABC):
         epoch: int,
         generator: torch.Generator,
         num_examples: int | None = None,
+        classes: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The order of this epoch.
+
+        Args:
+            scores: one number per example; None where none are needed.
+            epoch: 0, 1, 2, ...
+            generator: of all randomness.
+            num_examples: N, where there are no scores.
+            classes: the class of every example as a whole number, where each class keeps its own first part.
 
         Raises:
             NonFiniteScoresError: some scores are NaN or infinite.
@@ -94,9 +119,9 @@ class Ordering(ABC):
             checks.integer("num_examples", num_examples, minimum=1)
         if scores is not None:
             scores = checks.finite_scores(scores, num_examples)
-            return self._order(scores, len(scores), epoch, generator)
+            return self._order_in_classes(scores, len(scores), epoch, generator, classes)
         if self.needs_scores:
             raise ValueError(f"scores must be given: {self} orders by them, got None")
         if num_examples is None:
             raise ValueError("num_examples must be given where scores is None")
-        return self._order(torch.empty(0), num_examples, epoch, generator)
+        return self._order_in_classes(torch.empty(0), num_examples, epoch, generator, classes)

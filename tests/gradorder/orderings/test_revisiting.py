@@ -1,0 +1,186 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import gradorder as go
+from gradorder.seeding import epoch_generator
+
+
+def order(ordering, scores, epoch, seed=0, classes=None):
+    generator = epoch_generator(seed, ordering.noise_epoch(epoch))
+    return ordering(scores, epoch=epoch, generator=generator, classes=classes).tolist()
+
+
+def visits(sampler, num_epochs, scores):
+    """The sets of examples of each epoch."""
+    result = []
+    for epoch in range(num_epochs):
+        sampler.set_epoch(epoch, scores=scores)
+        result.append(set(sampler))
+    return result
+
+
+def longest_absence(epochs, num_examples):
+    """The largest number of consecutive epochs without some example."""
+    longest, absent = 0, [0] * num_examples
+    for epoch in epochs:
+        absent = [0 if i in epoch else absent[i] + 1 for i in range(num_examples)]
+        longest = max(longest, *absent)
+    return longest
+
+
+@pytest.mark.parametrize("inner", [go.Descending(), go.PlackettLuce(), go.Shuffled(), go.Sequential()], ids=str)
+def test_a_part_in_front_and_both_in_the_inner_order(inner):
+    scores = torch.rand(21)
+    parts = []
+    for epoch in range(4):
+        plain, revisited = order(inner, scores, epoch), order(go.Revisiting(inner, every=4), scores, epoch)
+        front = 5 + (epoch == 0)  # 21 examples in 4 parts: 6, 5, 5, 5
+        assert revisited[:front] == [i for i in plain if i in revisited[:front]]
+        assert revisited[front:] == [i for i in plain if i not in revisited[:front]]
+        parts.append(set(revisited[:front]))
+    assert set.union(*parts) == set(range(21))
+    assert sum(map(len, parts)) == 21
+
+
+def test_the_parts_are_the_same_in_every_run_and_neighbours_are_not_together():
+    ordering = go.Revisiting(go.Sequential(), every=5)
+    first = order(ordering, torch.ones(100), 0)[:20]
+    assert first == order(ordering, torch.ones(100), 5, seed=3)[:20]
+    assert len(set(np.diff(first))) > 3
+    assert sum(np.diff(first) == 1) < 10
+
+
+@given(
+    num_examples=st.integers(1, 40),
+    every=st.integers(2, 9),
+    num_classes=st.integers(0, 6),
+    extra=st.sampled_from([0.0, 0.0, 0.1, 0.3]),
+    batch_size=st.integers(1, 9),
+)
+@example(num_examples=9, every=3, num_classes=0, extra=0.0, batch_size=4)
+@example(num_examples=31, every=8, num_classes=6, extra=0.0, batch_size=4)  # classes smaller than every
+def test_no_example_is_absent_for_long(num_examples, every, num_classes, extra, batch_size):
+    labels = np.random.default_rng(0).integers(num_classes, size=num_examples) ** 2 if num_classes else None
+    sampler = go.OrderedSampler(
+        num_examples,
+        batch_size,
+        ordering=go.Revisiting(go.Descending(), every),
+        keep=min(1.0, 1 / every + extra),
+        labels=labels,
+    )
+    epochs = visits(sampler, 3 * every, torch.arange(float(num_examples)))
+    assert longest_absence(epochs, num_examples) <= every - 1
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "dealt", "shuffled"])
+@pytest.mark.parametrize("every", [3, 5])
+def test_no_example_is_absent_for_long_with_flip_flop(every, layout):
+    labels = [0, 0, 0, 1, 2, 2] * 5
+    sampler = go.OrderedSampler(
+        30,
+        4,
+        ordering=go.FlipFlop(go.Revisiting(go.Descending(), every)),
+        keep=1 / every,
+        labels=labels,
+        layout=layout,
+    )
+    epochs = visits(sampler, 6 * every, torch.arange(30.0))
+    assert longest_absence(epochs, 30) <= 2 * every - 1
+    assert all(even == odd for even, odd in zip(epochs[::2], epochs[1::2], strict=True))
+
+
+def test_without_it_an_example_may_stay_away_forever():
+    """So that the tests above can fail."""
+    sampler = go.OrderedSampler(20, 4, keep=0.5)
+    assert longest_absence(visits(sampler, 12, torch.arange(20.0)), 20) == 12
+
+
+def test_a_smaller_keep_is_refused():
+    ordering = go.Revisiting(go.Descending(), every=4)
+    go.OrderedSampler(20, 4, ordering=ordering, keep=0.25)
+    with pytest.raises(ValueError, match=r"keep must be at least 0.25 with Revisiting\(.*\), got 0.2"):
+        go.OrderedSampler(20, 4, ordering=ordering, keep=0.2)
+    with pytest.raises(ValueError, match=r"keep must be at least 0.2"):
+        go.OrderedSampler(20, 4, ordering=go.FlipFlop(go.Revisiting(go.Descending(), 5)), keep=0.1)
+    later = go.OrderedSampler(20, 4, ordering=ordering, keep=lambda epoch: 0.5 / (1 + epoch))
+    later.set_epoch(1, scores=torch.rand(20))
+    with pytest.raises(ValueError, match=r"keep\(2\) must be at least 0.25"):
+        later.set_epoch(2, scores=torch.rand(20))
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(TypeError, match="inner must be an ordering"):
+        go.Revisiting("shuffled")
+    for every in (1, 0, 2.5, True):
+        with pytest.raises(ValueError, match="every must be an integer >= 2, got"):
+            go.Revisiting(go.Shuffled(), every)
+    with pytest.raises(ValueError, match="inner must not put examples in front by itself"):
+        go.Revisiting(go.Revisiting(go.Shuffled()))
+    with pytest.raises(ValueError, match=r"inner must not play epochs backwards.*FlipFlop\(Revisiting"):
+        go.Revisiting(go.FlipFlop(go.Shuffled()))
+    with pytest.raises(ValueError, match="inner must have an odd `every`"):
+        go.FlipFlop(go.Revisiting(go.Shuffled(), 8))
+
+
+# ------------------------------------------------------------------------------------------------ weights
+
+SCORES = torch.tensor([1.0, 3.0, 1.5, 0.8, 2.0, 1.0, 2.5, 1.2, 0.7, 1.1])
+LABELS = [0, 0, 0, 1, 0, 1, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+@pytest.mark.parametrize("settings", [{}, {"labels": LABELS}, {"layout": "shuffled"}], ids=str)
+def test_every_example_adds_its_share_on_average(settings, epoch):
+    added = torch.zeros(600, 10, dtype=torch.float64)
+    for seed, row in enumerate(added):
+        sampler = go.OrderedSampler(
+            10, 10, ordering=go.Revisiting(go.PlackettLuce(unbiased=True), 5), keep=0.55, seed=seed, **settings
+        )
+        sampler.set_epoch(epoch, scores=SCORES)
+        row[list(sampler)] = sampler.weights.double() * 10 / len(sampler)
+    mean, error = added.mean(0), added.std(0) / math.sqrt(len(added))
+    assert ((mean - 1).abs() <= 4 * error + 1e-6).all(), (mean, error)
+    assert (error < 0.2).all()
+    assert (error < 1e-6).sum() == 2  # the forced ones are certain, and exact
+
+
+def test_the_weights_of_zeros_count_the_forced_ones_apart():
+    scores = torch.tensor([1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    added = torch.zeros(600, 8, dtype=torch.float64)
+    for seed, row in enumerate(added):
+        sampler = go.OrderedSampler(
+            8, 8, ordering=go.Revisiting(go.PlackettLuce(unbiased=True), 4), keep=0.75, seed=seed
+        )
+        sampler.set_epoch(1, scores=scores)
+        row[list(sampler)] = sampler.weights.double() * 8 / 6
+    mean, error = added.mean(0), added.std(0) / math.sqrt(len(added))
+    assert ((mean - 1).abs() <= 4 * error + 1e-6).all(), (mean, error)
+
+
+def test_complete_epochs_weigh_one():
+    sampler = go.OrderedSampler(10, 10, ordering=go.Revisiting(go.PlackettLuce(unbiased=True)))
+    sampler.set_epoch(0, scores=SCORES)
+    assert sampler.weights.tolist() == [1.0] * 10
+
+
+def test_no_room_for_chance_is_refused_at_the_first_plan():
+    ordering = go.Revisiting(go.PlackettLuce(unbiased=True), 5)
+    sampler = go.OrderedSampler(10, 10, ordering=ordering, keep=0.2)
+    with pytest.raises(ValueError, match="all with 10 examples keeps 2, and up to 2 are forced"):
+        sampler.set_epoch(0, scores=SCORES)
+    labelled = go.OrderedSampler(10, 10, ordering=ordering, keep=0.5, labels=[0] * 8 + [1, 1])
+    with pytest.raises(ValueError, match="class number 1 with 2 examples keeps 1, and up to 1 are forced"):
+        labelled.set_epoch(0, scores=SCORES)
+    alone = go.OrderedSampler(10, 10, ordering=ordering, keep=0.5, labels=[0] * 9 + [1])
+    alone.set_epoch(0, scores=SCORES)  # a class of one is always there
+
+
+def test_unweighted_inside_is_unweighted():
+    ordering = go.Revisiting(go.PlackettLuce())
+    assert not ordering.is_weighted
+    assert ordering.weights(SCORES, None, epoch=0, generator=None, num_examples=10) is None
