@@ -118,6 +118,7 @@ ORDERINGS = {
     "unbiased and cold": (lambda: go.PlackettLuce(1e-9, unbiased=True), "temperature must be at least .* got 1e-09"),
     "every 1": (lambda: go.Revisiting(go.Descending(), 1), "every must be an integer >= 2, got 1"),
     "revisiting text": (lambda: go.Revisiting("random"), "inner must be .*'random'"),
+    "block size": (lambda: go.BlockShuffled(0), "block_size must be a positive integer, got 0"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {

@@ -52,6 +52,8 @@ CALLS = {
     "PlackettLuce": lambda: ordered(go.PlackettLuce()),
     "PlackettLuce, unbiased": lambda: sampled(ordering=go.PlackettLuce(unbiased=True), keep=0.5),
     "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
+    "WithReplacement": lambda: ordered(go.WithReplacement()),
+    "BlockShuffled": lambda: ordered(go.BlockShuffled(2)),
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),

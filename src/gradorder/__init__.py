@@ -11,6 +11,7 @@ from gradorder.errors import StepError as StepError
 from gradorder.losses import cross_entropy as cross_entropy
 from gradorder.losses import squared_error as squared_error
 from gradorder.orderings import Ascending as Ascending
+from gradorder.orderings import BlockShuffled as BlockShuffled
 from gradorder.orderings import Descending as Descending
 from gradorder.orderings import FlipFlop as FlipFlop
 from gradorder.orderings import Ordering as Ordering
@@ -19,6 +20,7 @@ from gradorder.orderings import Revisiting as Revisiting
 from gradorder.orderings import Sequential as Sequential
 from gradorder.orderings import Shuffled as Shuffled
 from gradorder.orderings import ShuffledOnce as ShuffledOnce
+from gradorder.orderings import WithReplacement as WithReplacement
 from gradorder.sampler import OrderedSampler as OrderedSampler
 from gradorder.schedules import Constant as Constant
 from gradorder.schedules import InversePerEpoch as InversePerEpoch

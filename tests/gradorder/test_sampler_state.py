@@ -23,6 +23,8 @@ SETTINGS = [
     {"ordering": go.FlipFlop(go.PlackettLuce()), "labels": LABELS},
     {"labels": LABELS, "keep": lambda epoch: 1 / (1 + epoch)},
     {"layout": "dealt", "drop_last": True},
+    {"ordering": go.WithReplacement()},
+    {"ordering": go.FlipFlop(go.BlockShuffled(5)), "labels": LABELS},
     {"ordering": go.Revisiting(go.Descending(), every=4), "keep": 0.3, "labels": LABELS},
     {"ordering": go.PlackettLuce(unbiased=True), "keep": 0.5, "labels": LABELS},
     {"layout": "shuffled", "keep": 0.6, "ordering": go.FlipFlop(go.PlackettLuce())},

@@ -1,5 +1,6 @@
 """Orderings: scores -> order."""
 
+from gradorder.orderings.block_shuffled import BlockShuffled as BlockShuffled
 from gradorder.orderings.flip_flop import FlipFlop as FlipFlop
 from gradorder.orderings.ordering import Ordering as Ordering
 from gradorder.orderings.plackett_luce import PlackettLuce as PlackettLuce
@@ -9,3 +10,4 @@ from gradorder.orderings.shuffled import Shuffled as Shuffled
 from gradorder.orderings.shuffled import ShuffledOnce as ShuffledOnce
 from gradorder.orderings.sorted import Ascending as Ascending
 from gradorder.orderings.sorted import Descending as Descending
+from gradorder.orderings.with_replacement import WithReplacement as WithReplacement

@@ -14,9 +14,17 @@ from gradorder.orderings.revisiting import Revisiting
 class FlipFlop(Ordering):
     """Odd epochs replay the even epoch before them, reversed.
 
-    Visiting an order and then its reverse cancels the leading term by which one epoch's result depends on its
-    order (Rajput, Lee and Papailiopoulos, 2021). Wraps any ordering. An odd epoch uses the random numbers and
-    the scores of its even partner, so nothing is scored for it.
+    Rule: sigma_{2j+1} = sigma_{2j} reversed, sigma_{2j} from the inner ordering, which may be any. An odd epoch uses
+    the random numbers, scores and weights of its even partner, so nothing is scored for it. FlipFlop(Shuffled()) is
+    paired reversal.
+
+    It helps as far as order matters at all: an order followed by its reverse cancels the leading term by which the
+    result of an epoch depends on its order.
+
+    Cost: the inner ordering's, half as often.
+
+    Reference: Rajput, Lee and Papailiopoulos (2021), Permutation-Based SGD: Is Random Optimal?; paired reversal:
+    Nguyen, Phan and Kalagnanam (2026), Learning to Shuffle.
 
     Args:
         inner: the ordering of the even epochs.

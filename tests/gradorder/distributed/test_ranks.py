@@ -39,6 +39,8 @@ SETTINGS = {
     "flip-flop": {"ordering": go.FlipFlop(go.Descending()), "keep": 0.6},
     "balanced": {"labels": LABELS, "keep": lambda epoch: 1 / (1 + 0.1 * epoch), "drop_last": True},
     "dealt": {"layout": "dealt"},
+    "blocks": {"ordering": go.BlockShuffled(5)},
+    "uniform draws": {"ordering": go.WithReplacement()},
     "revisiting": {"ordering": go.Revisiting(go.PlackettLuce(unbiased=True)), "keep": 0.6},
     "weighted": {"ordering": go.PlackettLuce(unbiased=True), "keep": 0.6},
     "shuffled layout": {"layout": "shuffled", "keep": 0.6},

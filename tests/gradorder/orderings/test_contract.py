@@ -24,6 +24,9 @@ ORDERINGS = [
     go.Revisiting(go.PlackettLuce()),
     go.Revisiting(go.Shuffled(), every=3),
     go.FlipFlop(go.Revisiting(go.Descending(), every=3)),
+    go.WithReplacement(),
+    go.BlockShuffled(4),
+    go.FlipFlop(go.BlockShuffled(3)),
     go.FlipFlop(go.Shuffled()),
     go.FlipFlop(go.Descending()),
     go.FlipFlop(go.PlackettLuce()),
@@ -36,6 +39,14 @@ score_lists = st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=50)
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def assert_is_an_order(ordering, order, num_examples):
+    assert order.dtype == torch.int64
+    assert set(order.tolist()) <= set(range(num_examples))
+    assert len(order) == num_examples
+    if not ordering.with_replacement:
+        assert len(set(order.tolist())) == len(order)
 
 
 def test_every_public_ordering_is_listed():
@@ -51,8 +62,7 @@ def test_every_public_ordering_is_listed():
 @given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
 def test_gives_a_permutation(ordering, scores, epoch, seed):
     order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))
-    assert order.dtype == torch.int64
-    assert sorted(order.tolist()) == list(range(len(scores)))
+    assert_is_an_order(ordering, order, len(scores))
 
 
 @every_ordering
@@ -120,7 +130,7 @@ def test_scores_may_be_missing_only_where_none_are_needed(ordering):
         with pytest.raises(ValueError, match="num_examples must be given"):
             ordering(None, epoch=0, generator=generator())
         order = ordering(None, epoch=0, generator=generator(), num_examples=5)
-        assert sorted(order.tolist()) == list(range(5))
+        assert_is_an_order(ordering, order, 5)
 
 
 @every_scored
