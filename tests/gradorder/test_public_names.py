@@ -7,7 +7,8 @@ NAMES = """
 GradientNorm LastLayerBound LogitError Loss cross_entropy squared_error gradient_norms per_example_gradients
 score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
-NonFiniteScoresError IterableDatasetError StepError OrderedSampler KeepHardest
+NonFiniteScoresError IterableDatasetError StepError OrderedSampler
+Selection KeepHardest OrderedSGD ImportanceSampling SelectiveBackprop SmallestLoss
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
 bounds
 """.split()
