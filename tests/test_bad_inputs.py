@@ -206,6 +206,14 @@ SELECTIONS = {
     "importance state": (lambda: go.ImportanceSampling(2).load_state_dict({"tau": NAN}), "tau of state must be .*nan"),
     "empty batch": (lambda: go.KeepHardest(0.5)(MODEL, (BATCH[0][:0], BATCH[1][:0])), "batch must .* at least one"),
 }
+ADVISER = {
+    "advice on a stream": (lambda: go.advise(MODEL, Stream()), "dataset must be map-style"),
+    "advice on nothing": (lambda: go.advise(MODEL, TensorDataset(torch.zeros(0, 3))), "dataset must"),
+    "advice batch size": (lambda: go.advise(MODEL, DATA, batch_size=0), "batch_size must be .* 0"),
+    "probe batches": (lambda: go.advise(MODEL, DATA, probe_batches=0), "probe_batches must be .* 0"),
+    "advice seed": (lambda: go.advise(MODEL, DATA, seed=-1), "seed must be an integer >= 0, got -1"),
+    "advice losses": (lambda: go.advise(MODEL, DATA, losses=lambda m, b: m(b[0]).mean()), "losses must .*reduction"),
+}
 ESTIMATORS = {
     "ordering name": (lambda: regressor(ordering="down"), "ordering.*'down'"),
     "loss name": (lambda: regressor(loss="log_loss"), "loss.*'log_loss'"),
@@ -230,7 +238,7 @@ BOUNDS = {
     "curvature": (lambda: epoch(strong_convexity=-1.0), "strong_convexity must be >= 0, got -1.0"),
     "next step": (lambda: bounds.epoch_bound(epoch(), next_step_size=0), "next_step_size must be .* 0"),
 }
-EVERY = SAMPLER | ORDERINGS | SCHEDULES | SCORES | SELECTIONS | ESTIMATORS | BOUNDS
+EVERY = SAMPLER | ORDERINGS | SCHEDULES | SCORES | SELECTIONS | ADVISER | ESTIMATORS | BOUNDS
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -241,4 +249,8 @@ def test_it_is_refused_with_a_reason(name):
 
 
 def test_there_are_many():
-    assert len(EVERY) == sum(map(len, (SAMPLER, ORDERINGS, SCHEDULES, SCORES, SELECTIONS, ESTIMATORS, BOUNDS))) >= 80
+    assert (
+        len(EVERY)
+        == sum(map(len, (SAMPLER, ORDERINGS, SCHEDULES, SCORES, SELECTIONS, ADVISER, ESTIMATORS, BOUNDS)))
+        >= 80
+    )

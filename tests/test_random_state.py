@@ -66,6 +66,7 @@ CALLS = {
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),
     "OrderedSampler, drawn": lambda: sampled(ordering=go.PlackettLuce(), labels=[0, 1] * 3),
+    "advise": lambda: go.advise(MODEL, DATA, batch_size=3),
     "bounds": bounded,
     "OrderedSGDRegressor": lambda: OrderedSGDRegressor(max_iter=3, tol=None).fit(X, Y),
     "OrderedSGDRegressor, seeded": lambda: OrderedSGDRegressor(max_iter=3, tol=None, random_state=1).fit(X, Y),

@@ -4,6 +4,8 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 """
 
 from gradorder import bounds as bounds
+from gradorder.adviser import Advice as Advice
+from gradorder.adviser import advise as advise
 from gradorder.errors import IterableDatasetError as IterableDatasetError
 from gradorder.errors import NonFiniteScoresError as NonFiniteScoresError
 from gradorder.errors import RankError as RankError

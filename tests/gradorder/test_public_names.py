@@ -9,6 +9,7 @@ score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
 NonFiniteScoresError IterableDatasetError StepError OrderedSampler
 Selection KeepHardest OrderedSGD ImportanceSampling SelectiveBackprop SmallestLoss
+advise Advice
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
 bounds
 """.split()
