@@ -148,6 +148,77 @@ SCORES = {
     "scoring a stream": (lambda: go.score_dataset(MODEL, Stream(), go.Loss()), "dataset must be map-style"),
     "scoring nothing": (lambda: go.score_dataset(MODEL, TensorDataset(torch.zeros(0, 3)), go.Loss()), "dataset must"),
 }
+TEXT = {"score": "loss"}
+SELECTIONS = {
+    "k 0": (lambda: go.SmallestLoss(0), "k must be a positive integer, got 0"),
+    "k 1.5": (lambda: go.SmallestLoss(1.5), "k must be a positive integer, got 1.5"),
+    "smallest by text": (lambda: go.SmallestLoss(2, **TEXT), "score must be .*'loss'"),
+    "beta 0": (lambda: go.SelectiveBackprop(0.0), "beta must be a positive finite number, got 0.0"),
+    "beta NaN": (lambda: go.SelectiveBackprop(NAN), "beta must be a positive finite number, got nan"),
+    "history": (lambda: go.SelectiveBackprop(history=0), "history must be a positive integer, got 0"),
+    "selective seed": (lambda: go.SelectiveBackprop(seed=-1), "seed must be an integer >= 0, got -1"),
+    "selective text": (lambda: go.SelectiveBackprop(**TEXT), "score must be .*'loss'"),
+    "selective averaged": (lambda: go.SelectiveBackprop().chosen(torch.tensor(1.0)), "losses must .*reduction"),
+    "selective NaN": (lambda: go.SelectiveBackprop().chosen(torch.tensor([1, NAN])), "1 of 2 are NaN"),
+    "selective nothing": (lambda: go.SelectiveBackprop().chosen(torch.ones(0)), "losses must .* at least one"),
+    "selective state": (lambda: go.SelectiveBackprop().load_state_dict({}), "state must .*'num_draws'"),
+    "longer history": (
+        lambda: go.SelectiveBackprop(history=2).load_state_dict({"num_draws": 0, "history": torch.ones(3)}),
+        "history of state must be a tensor of at most 2",
+    ),
+    "NaN history": (
+        lambda: go.SelectiveBackprop().load_state_dict({"num_draws": 0, "history": torch.full((2,), NAN)}),
+        "history of state must be finite",
+    ),
+    "top of 0": (lambda: go.OrderedSGD(0), "batch_size must be a positive integer, got 0"),
+    "top by text": (lambda: go.OrderedSGD(8, **TEXT), "score must be .*'loss'"),
+    "thresholds": (lambda: go.OrderedSGD(8, thresholds=(80, 90, 95, 99.5)), "thresholds must be .*80"),
+    "thresholds fall": (lambda: go.OrderedSGD(8, thresholds=(0.9, 0.8, 0.95, 1)), "thresholds must be increasing"),
+    "thresholds NaN": (lambda: go.OrderedSGD(8, thresholds=(NAN,), fractions=(1, 1)), "thresholds must be .*nan"),
+    "fractions too few": (lambda: go.OrderedSGD(8, fractions=(1.0, 0.5)), "fractions must be one more .* 5, got 2"),
+    "fraction 0": (lambda: go.OrderedSGD(8, thresholds=(0.8,), fractions=(1, 0)), r"fractions .*\(0, 1\], got 0"),
+    "fractions grow": (lambda: go.OrderedSGD(8, thresholds=(0.8,), fractions=(0.5, 1)), "fractions must not grow"),
+    "accuracy 85": (lambda: go.OrderedSGD(8).observe(85), r"accuracy must be a fraction in \[0, 1\], got 85"),
+    "accuracy NaN": (lambda: go.OrderedSGD(8).observe(NAN), "accuracy must be .* nan"),
+    "accuracy uncounted": (lambda: go.OrderedSGD(8).observe(), "accuracy must be given"),
+    "top averaged": (lambda: go.OrderedSGD(8).mean(torch.tensor(1.0)), "losses must .*reduction"),
+    "top of pairs": (lambda: go.OrderedSGD(8).mean(torch.ones(2, 2)), r"losses must .*\(2, 2\)"),
+    "correct too few": (lambda: go.OrderedSGD(8).mean(torch.ones(3), correct=torch.ones(2) > 0), "correct .*2"),
+    "correct a number": (lambda: go.OrderedSGD(8).mean(torch.ones(3), correct=torch.ones(3)), "correct .*float32"),
+    "top state": (lambda: go.OrderedSGD(8).load_state_dict({"num_passed": 1}), "state must .*'num_correct'"),
+    "top state too far": (
+        lambda: go.OrderedSGD(8).load_state_dict({"num_passed": 5, "num_correct": 0, "num_counted": 0}),
+        "num_passed of state must be at most 4 thresholds, got 5",
+    ),
+    "top state too good": (
+        lambda: go.OrderedSGD(8).load_state_dict({"num_passed": 0, "num_correct": 2, "num_counted": 1}),
+        "num_correct of state must be at most num_counted=1, got 2",
+    ),
+    "draw 0": (lambda: go.ImportanceSampling(0), "batch_size must be a positive integer, got 0"),
+    "draw by text": (lambda: go.ImportanceSampling(2, **TEXT), "score must be .*'loss'"),
+    "smoothing 1": (lambda: go.ImportanceSampling(2, smoothing=1), r"smoothing must be in \[0, 1\), got 1"),
+    "smoothing NaN": (lambda: go.ImportanceSampling(2, smoothing=NAN), "smoothing must be .* nan"),
+    "probe_every": (lambda: go.ImportanceSampling(2, probe_every=0), "probe_every must be a positive integer, got 0"),
+    "importance seed": (lambda: go.ImportanceSampling(2, seed=0.5), "seed must be an integer >= 0, got 0.5"),
+    "drawn without weights": (lambda: go.ImportanceSampling(2)(MODEL, BATCH), "biased without its weights"),
+    "importance negative": (
+        lambda: go.ImportanceSampling(2).observe(torch.tensor([1.0, -2.0])),
+        "scores must not be negative .* 1 of 2 .*example 1 with -2",
+    ),
+    "importance NaN": (lambda: go.ImportanceSampling(2).observe(torch.tensor([1.0, NAN])), "1 of 2 are NaN"),
+    "importance infinite": (lambda: go.ImportanceSampling(2).observe(torch.tensor([1.0, INF])), "1 of 2 are NaN"),
+    "importance averaged": (lambda: go.ImportanceSampling(2).observe(torch.tensor(1.0)), "scores must .*scalar"),
+    "importance state": (lambda: go.ImportanceSampling(2).load_state_dict({"tau": NAN}), "tau of state must be .*nan"),
+    "empty batch": (lambda: go.KeepHardest(0.5)(MODEL, (BATCH[0][:0], BATCH[1][:0])), "batch must .* at least one"),
+}
+ADVISER = {
+    "advice on a stream": (lambda: go.advise(MODEL, Stream()), "dataset must be map-style"),
+    "advice on nothing": (lambda: go.advise(MODEL, TensorDataset(torch.zeros(0, 3))), "dataset must"),
+    "advice batch size": (lambda: go.advise(MODEL, DATA, batch_size=0), "batch_size must be .* 0"),
+    "probe batches": (lambda: go.advise(MODEL, DATA, probe_batches=0), "probe_batches must be .* 0"),
+    "advice seed": (lambda: go.advise(MODEL, DATA, seed=-1), "seed must be an integer >= 0, got -1"),
+    "advice losses": (lambda: go.advise(MODEL, DATA, losses=lambda m, b: m(b[0]).mean()), "losses must .*reduction"),
+}
 ESTIMATORS = {
     "ordering name": (lambda: regressor(ordering="down"), "ordering.*'down'"),
     "loss name": (lambda: regressor(loss="log_loss"), "loss.*'log_loss'"),
@@ -172,7 +243,7 @@ BOUNDS = {
     "curvature": (lambda: epoch(strong_convexity=-1.0), "strong_convexity must be >= 0, got -1.0"),
     "next step": (lambda: bounds.epoch_bound(epoch(), next_step_size=0), "next_step_size must be .* 0"),
 }
-EVERY = SAMPLER | ORDERINGS | SCHEDULES | SCORES | ESTIMATORS | BOUNDS
+EVERY = SAMPLER | ORDERINGS | SCHEDULES | SCORES | SELECTIONS | ADVISER | ESTIMATORS | BOUNDS
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -183,4 +254,8 @@ def test_it_is_refused_with_a_reason(name):
 
 
 def test_there_are_many():
-    assert len(EVERY) == sum(map(len, (SAMPLER, ORDERINGS, SCHEDULES, SCORES, ESTIMATORS, BOUNDS))) >= 80
+    assert (
+        len(EVERY)
+        == sum(map(len, (SAMPLER, ORDERINGS, SCHEDULES, SCORES, SELECTIONS, ADVISER, ESTIMATORS, BOUNDS)))
+        >= 80
+    )

@@ -31,6 +31,12 @@ def sampled(**settings):
     sampler.load_state_dict(sampler.state_dict())
 
 
+def presampled(scores):
+    select = go.ImportanceSampling(1)
+    select.observe(scores)
+    select.weighted(MODEL, BATCH)
+
+
 def bounded():
     epoch = bounds.record_epoch(
         lambda x: x**2, lambda x, _: 2 * x, start=[1.0], optimum=[0.0], order=[0], step_sizes=0.1
@@ -46,6 +52,12 @@ CALLS = {
     "Loss": lambda: go.Loss()(MODEL, BATCH),
     "score_dataset": lambda: go.score_dataset(MODEL, DATA, go.GradientNorm()),
     "KeepHardest": lambda: go.KeepHardest(0.5)(MODEL, BATCH),
+    "SmallestLoss": lambda: go.SmallestLoss(2)(MODEL, BATCH),
+    "OrderedSGD": lambda: go.OrderedSGD(6)(MODEL, BATCH),
+    "OrderedSGD, own losses": lambda: go.OrderedSGD(6).mean(torch.ones(6)),
+    "SelectiveBackprop": lambda: go.SelectiveBackprop()(MODEL, BATCH),
+    "ImportanceSampling": lambda: presampled(torch.tensor([9.0, *[0.1] * 99])),
+    "ImportanceSampling, off": lambda: presampled(torch.ones(6)),
     "Descending": lambda: ordered(go.Descending()),
     "Shuffled": lambda: ordered(go.Shuffled()),
     "ShuffledOnce": lambda: ordered(go.ShuffledOnce()),
@@ -59,6 +71,7 @@ CALLS = {
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),
     "OrderedSampler, shuffled layout": lambda: sampled(layout="shuffled", keep=0.5),
     "OrderedSampler, drawn": lambda: sampled(ordering=go.PlackettLuce(), labels=[0, 1] * 3),
+    "advise": lambda: go.advise(MODEL, DATA, batch_size=3),
     "bounds": bounded,
     "OrderedSGDRegressor": lambda: OrderedSGDRegressor(max_iter=3, tol=None).fit(X, Y),
     "OrderedSGDRegressor, seeded": lambda: OrderedSGDRegressor(max_iter=3, tol=None, random_state=1).fit(X, Y),

@@ -4,6 +4,8 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 """
 
 from gradorder import bounds as bounds
+from gradorder.adviser import Advice as Advice
+from gradorder.adviser import advise as advise
 from gradorder.errors import IterableDatasetError as IterableDatasetError
 from gradorder.errors import NonFiniteScoresError as NonFiniteScoresError
 from gradorder.errors import RankError as RankError
@@ -35,6 +37,11 @@ from gradorder.scores import gradient_norms as gradient_norms
 from gradorder.scores import observe_gradient_norms as observe_gradient_norms
 from gradorder.scores import per_example_gradients as per_example_gradients
 from gradorder.scores import score_dataset as score_dataset
+from gradorder.selection import ImportanceSampling as ImportanceSampling
 from gradorder.selection import KeepHardest as KeepHardest
+from gradorder.selection import OrderedSGD as OrderedSGD
+from gradorder.selection import Selection as Selection
+from gradorder.selection import SelectiveBackprop as SelectiveBackprop
+from gradorder.selection import SmallestLoss as SmallestLoss
 
 __version__ = "0.1.0.dev0"

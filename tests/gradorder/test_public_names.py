@@ -8,7 +8,9 @@ GradientNorm LastLayerBound LogitError Loss cross_entropy squared_error gradient
 score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
 Revisiting WithReplacement BlockShuffled
-NonFiniteScoresError IterableDatasetError StepError OrderedSampler KeepHardest
+NonFiniteScoresError IterableDatasetError StepError OrderedSampler
+Selection KeepHardest OrderedSGD ImportanceSampling SelectiveBackprop SmallestLoss
+advise Advice
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
 bounds
 """.split()

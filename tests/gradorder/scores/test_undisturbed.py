@@ -11,6 +11,26 @@ from torch.utils.data import TensorDataset
 import gradorder as go
 from gradorder.scores import reference
 
+
+def importance_sampling(model, batch):
+    """Told that the scores differ widely, so that it scores and draws."""
+    select = go.ImportanceSampling(2)
+    select.observe(torch.tensor([1.0] + [0.0] * 99))
+    return select.weighted(model, batch)[0]
+
+
+def selective_backprop(model, batch):
+    return go.SelectiveBackprop()(model, batch)  # a new one each time: the same random numbers
+
+
+SELECTIONS = {
+    "KeepHardest": go.KeepHardest(0.5),
+    "SmallestLoss": go.SmallestLoss(2),
+    "OrderedSGD": go.OrderedSGD(6),
+    "SelectiveBackprop": selective_backprop,
+    "ImportanceSampling": importance_sampling,
+    "ImportanceSampling, off": lambda model, batch: go.ImportanceSampling(2).weighted(model, batch)[0],
+}
 SCORES = {
     "GradientNorm": go.GradientNorm(),
     "per_example_gradients": go.per_example_gradients,
@@ -18,9 +38,8 @@ SCORES = {
     "LastLayerBound": go.LastLayerBound(),
     "LogitError": go.LogitError(),
     "Loss": go.Loss(),
-    "KeepHardest": go.KeepHardest(0.5),
     "score_dataset": lambda model, batch: go.score_dataset(model, TensorDataset(*batch), go.Loss()),
-}
+} | SELECTIONS
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
 
 
@@ -99,7 +118,7 @@ def test_sees_the_model_in_eval_mode(score):
     first, again = score(model, BATCH), score(model, BATCH)
     flat = [torch.cat([t.flatten().float() for t in out]) if isinstance(out, tuple) else out for out in (first, again)]
     torch.testing.assert_close(flat[0], flat[1], rtol=0, atol=0)
-    if not isinstance(score, go.KeepHardest):
+    if score not in SELECTIONS.values():
         alone = score(model, (BATCH[0][:1], BATCH[1][:1]))
         torch.testing.assert_close(alone, first[:1], rtol=1e-5, atol=1e-7)
 

@@ -8,17 +8,19 @@ import torch
 from torch import nn
 
 from gradorder import checks
-from gradorder.batches import Batch, num_examples, take
+from gradorder.batches import Batch
 from gradorder.orderings.sorted import stable_argsort
 from gradorder.ranks import world_size
 from gradorder.scores import GradientNorm, Score
-from gradorder.scores.wrapped import unwrapped
+from gradorder.selection.selection import Selection, batch_scores, check_score
 
 
 @final
 @dataclass(frozen=True)
-class KeepHardest:
+class KeepHardest(Selection):
     """Score a batch at the current weights and keep its hardest examples, hardest first.
+
+    Of a batch of B examples with scores p_1 >= p_2 >= ... >= p_B it keeps 1, ..., ceil(keep * B), each with weight one.
 
     Args:
         keep: a float is a fraction in (0, 1], ceil(keep * B) examples; an int is a count. At least one example
@@ -28,8 +30,9 @@ class KeepHardest:
     With several processes (torch.distributed) each keeps the hardest of its own slice of the batch, so that all
     train on as many. A count is of the whole batch, and the number of processes must divide it.
 
-    `select(model, batch)` returns the kept examples in the structure of the batch: tensors, tuples, lists,
-    dicts and any nesting of them.
+    Cost: the score on all B examples; the training step on those kept.
+
+    Reference: Yuetong Xu and Baharan Mirzasoleiman, 2023, "Ordering for Non-Replacement SGD", Algorithms 2 and 4.
 
     Example:
         >>> select = KeepHardest(2, score=lambda model, batch: batch["difficulty"])
@@ -47,20 +50,11 @@ class KeepHardest:
             checks.integer("keep", self.keep, minimum=1)
         else:
             checks.fraction("keep", self.keep)
-        if not callable(self.score):
-            raise TypeError(f"score must be a score such as GradientNorm(), got {self.score!r}")
+        check_score(self.score)
 
-    def __call__(self, model: nn.Module, batch: Batch) -> Batch:
-        """The hardest examples of the batch, hardest first."""
-        size = num_examples(batch)
-        scores = checks.per_example("score", self.score(unwrapped(model), batch), size)
-        order = stable_argsort(checks.finite_scores(scores), descending=True)
-        return take(batch, order[: self._num_kept(size)])
-
-    def weighted(self, model: nn.Module, batch: Batch) -> tuple[Batch, torch.Tensor]:
-        """The kept examples and one weight for each: ones here, other methods reweight."""
-        kept = self(model, batch)
-        return kept, torch.ones(num_examples(kept))
+    def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+        scores = batch_scores(self.score, model, batch)
+        return stable_argsort(scores, descending=True)[: self._num_kept(len(scores))], None
 
     def _num_kept(self, size: int) -> int:
         if isinstance(self.keep, int):

@@ -1,0 +1,148 @@
+"""What a probe found, in numbers and in words."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+LIKELY: Final = 1.5
+"""From this gain per time on, a choice by scores is likely to pay. Our choice, not a measurement."""
+
+UNLIKELY: Final = 1.1
+"""Below this gain per time it is unlikely to."""
+
+_SAVED_BY_HALF: Final = 0.5
+
+EXACT: Final = "GradientNorm"
+"""The score whose numbers the others are compared with."""
+
+Verdict = Literal["likely", "unclear", "unlikely"]
+
+
+@dataclass(frozen=True)
+class ScoreAdvice:
+    """What one score costs and knows.
+
+    Args:
+        name: of the score; "remembered losses" are those that a training step has computed anyway.
+        cost: time to score a batch, as a part of the time to train on it (forward, backward, optimizer step).
+        rank_correlation: Spearman's, with the exact gradient norms; None where either is constant.
+        gain: how many times lower the second moment of the gradient is, if examples are drawn in proportion to this
+            score (raised by a tenth of its mean) and weighted, than if they are drawn uniformly.
+    """
+
+    name: str
+    cost: float
+    rank_correlation: float | None
+    gain: float
+
+    @property
+    def gain_per_time(self) -> float:
+        """The gain over 1 + cost: every example trained on is scored once."""
+        return self.gain / (1 + self.cost)
+
+    @property
+    def half_saving(self) -> float:
+        """The most that keep=0.5 can save of an epoch's time, all examples scored; negative where it costs more."""
+        return _SAVED_BY_HALF - self.cost
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a probe of a model and its data found; `print(advice)` tells it in words.
+
+    Args:
+        num_examples: how many were probed.
+        batch_size: of the training steps timed.
+        step_seconds: time of a training step on one batch, the fastest of three, averaged over the batches.
+        variation: coefficient of variation of the exact gradient norms.
+        harder_half_share: the part of the sum of norms that the harder half of the examples holds.
+        effective_share: mean(norm)^2 / mean(norm^2), the effective sample size over the number of examples; 1 where
+            all norms are equal.
+        scores: one for each score that serves this model and loss, remembered losses first.
+        refused: the names of the others.
+    """
+
+    num_examples: int
+    batch_size: int
+    step_seconds: float
+    variation: float
+    harder_half_share: float
+    effective_share: float
+    scores: tuple[ScoreAdvice, ...]
+    refused: tuple[str, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """1 / effective_share: what drawing by the exact norms gains over uniform, the most that any score can."""
+        return 1 / self.effective_share
+
+    @property
+    def best(self) -> ScoreAdvice:
+        """The score with the largest gain per time; of equal ones the first."""
+        return max(self.scores, key=lambda score: score.gain_per_time)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether ordering or selection by scores is expected to pay: "likely", "unclear" or "unlikely".
+
+        By the best score's gain per time: likely from 1.5 on, unlikely below 1.1, unclear between them.
+        """
+        if self.best.gain_per_time >= LIKELY:
+            return "likely"
+        return "unlikely" if self.best.gain_per_time < UNLIKELY else "unclear"
+
+    @property
+    def text(self) -> str:
+        """The advice in plain words, a table of the scores among them."""
+        return "\n".join([self._headline(), *self._spread(), "", *self._table(), "", *self._remarks()])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _headline(self) -> str:
+        said = {
+            "likely": "Ordering or selection by scores is likely to pay",
+            "unclear": "It is unclear whether ordering or selection by scores pays",
+            "unlikely": "Ordering or selection by scores is unlikely to pay",
+        }[self.verdict]
+        return (
+            f"{said}: expected from this probe of {self.num_examples:,} examples, by {self.best.name} "
+            f"(gain per time {self.best.gain_per_time:.2f})."
+        )
+
+    def _spread(self) -> list[str]:
+        return [
+            f"The standard deviation of the gradient norms is {self.variation:.0%} of their mean.",
+            f"The harder half of the examples holds {self.harder_half_share:.0%} of their sum.",
+            f"Drawn in proportion to them, an example counts as much as {self.gain:.2f} drawn uniformly.",
+        ]
+
+    def _table(self) -> list[str]:
+        head = f"{'score':<20}{'cost':>6}{'rank correlation':>18}{'gain':>8}{'gain per time':>15}{'keep=0.5 saves':>16}"
+        return [head, *(_row(score) for score in self.scores)]
+
+    def _remarks(self) -> list[str]:
+        remarks = [
+            f"Cost is a part of a training step on {self.batch_size} examples, {_seconds(self.step_seconds)}.",
+            "Losses remembered from training cost nothing; those of a real run are up to an epoch old.",
+        ]
+        remarks += [
+            f"Scoring every epoch by {score.name} would add {score.cost:.0%} to its time."
+            for score in self.scores
+            if score.name == EXACT
+        ]
+        if self.refused:
+            remarks.append(f"Not for this model or loss: {', '.join(self.refused)}.")
+        remarks.append("A probe sees neither wrong labels, nor later epochs, nor the accuracy that follows.")
+        return remarks
+
+
+def _row(score: ScoreAdvice) -> str:
+    correlation = "-" if score.rank_correlation is None else f"{score.rank_correlation:.2f}"
+    saving = f"at most {score.half_saving:.0%}" if score.half_saving > 0 else "nothing"
+    return (
+        f"{score.name:<20}{score.cost:>6.0%}{correlation:>18}{score.gain:>8.2f}{score.gain_per_time:>15.2f}{saving:>16}"
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
