@@ -11,6 +11,18 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=300
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
+class TorchRandom:
+    """Torch's global random numbers as hypothesis wants them, so that a case it found can be found again."""
+
+    seed = staticmethod(torch.manual_seed)
+    getstate = staticmethod(torch.get_rng_state)
+    setstate = staticmethod(torch.set_rng_state)
+
+
+TORCH_RANDOM = TorchRandom()  # hypothesis keeps no reference of its own
+hypothesis.register_random(TORCH_RANDOM)
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)

@@ -35,11 +35,15 @@ def losses(model, batch):
     return (weights * out).sin().sum(1) + 0.1 * out.square().sum(1)
 
 
-def assert_exact(layer, inputs, dtype=torch.float64):
+def squared(model, batch):
+    """Losses whose gradients at the outputs have the signs of the outputs."""
+    return model(batch[0]).flatten(1).square().sum(1)
+
+
+def assert_exact(layer, inputs, dtype=torch.float64, losses=losses, lowest=-1):
     """Traced norms, not a fallback's, equal the reference's, whichever of the parameters are trainable."""
-    torch.manual_seed(0)
     for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -1, 1)
+        nn.init.uniform_(parameter, lowest, 1)
     model = Around(layer).to(dtype).eval()
     batch = (inputs.to(dtype) if inputs.is_floating_point() else inputs,)
     names = [None, *(name for name, _ in model.named_parameters())]
@@ -82,7 +86,11 @@ def test_convolution(size, dtype, dims, data):
         groups * draw(st.integers(1, 3)), groups * draw(st.integers(1, 3)), kernel, stride=stride, padding=padding,
         dilation=dilation, groups=groups, bias=draw(st.booleans()), padding_mode=mode,
     )  # fmt: skip
-    assert_exact(layer, torch.randn(size, layer.in_channels, *extent), dtype)
+    inputs = torch.randn(size, layer.in_channels, *extent)
+    if dtype == torch.float64:
+        assert_exact(layer, inputs, dtype)
+    else:  # where terms cancel, two float32 sums of them in different orders share few digits: all positive here
+        assert_exact(layer, inputs.abs(), dtype, losses=squared, lowest=0)
 
 
 @pytest.mark.parametrize("way", ["_by_groups", "_by_patches", "_by_grams"])
