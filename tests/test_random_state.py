@@ -54,6 +54,7 @@ CALLS = {
     "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
     "WithReplacement": lambda: ordered(go.WithReplacement()),
     "BlockShuffled": lambda: ordered(go.BlockShuffled(2)),
+    "InfoBatch": lambda: sampled(ordering=go.InfoBatch(9)),
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),

@@ -2,6 +2,7 @@
 
 from gradorder.orderings.block_shuffled import BlockShuffled as BlockShuffled
 from gradorder.orderings.flip_flop import FlipFlop as FlipFlop
+from gradorder.orderings.info_batch import InfoBatch as InfoBatch
 from gradorder.orderings.ordering import Ordering as Ordering
 from gradorder.orderings.plackett_luce import PlackettLuce as PlackettLuce
 from gradorder.orderings.revisiting import Revisiting as Revisiting

@@ -54,6 +54,11 @@ class FlipFlop(Ordering):
         return self.inner.is_weighted
 
     @property
+    def prunes(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.prunes
+
+    @property
     def least_keep(self) -> float:
         """As the inner ordering."""
         return self.inner.least_keep

@@ -28,6 +28,11 @@ class Ordering(ABC):
         return False
 
     @property
+    def prunes(self) -> bool:
+        """Whether the order may leave examples out, how many being known only when it is made; keep is refused then."""
+        return False
+
+    @property
     def least_keep(self) -> float:
         """The smallest fraction `keep` with which the ordering does what it promises."""
         return 0.0
