@@ -124,6 +124,8 @@ ORDERINGS = {
     "info batch epochs": (lambda: go.InfoBatch(0), "epochs must be a positive integer, got 0"),
     "info batch keep": (lambda: sampler(ordering=go.InfoBatch(5), keep=0.5), "keep must not be given with InfoBatch"),
     "info batch steps": (lambda: sampler(ordering=go.InfoBatch(5)).num_steps(0, 1), "steps of epoch 0 cannot be known"),
+    "balancing": (lambda: go.GradientBalancing("both"), "kind must be one of 'mean', 'pair', got 'both'"),
+    "balancing keep": (lambda: sampler(ordering=go.GradientBalancing(), keep=0.5), "keep .* must not be given.*=0.5"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {

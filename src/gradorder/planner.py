@@ -54,6 +54,11 @@ class EpochPlanner:
         self._num_left(int(self._num_kept(self.start_epoch).sum()), self.start_epoch)
         if self.ordering.with_replacement and (self.classes is not None or self.keep != 1):
             raise ValueError(f"labels and keep must not be given with {self.ordering}, which draws with replacement")
+        if self.ordering.learns and (self.classes is not None or self.keep != 1 or self.num_replicas > 1):
+            raise ValueError(
+                f"labels, keep and several processes must not be given with {self.ordering}, which learns its order: "
+                f"got labels: {self.classes is not None}, keep={self.keep}, num_replicas={self.num_replicas}"
+            )
         if self.ordering.prunes and self.keep != 1:
             raise ValueError(f"keep must not be given with {self.ordering}, which decides by itself what to leave out")
         if self.ordering.prunes and self.num_replicas > 1 and not self.drop_last:
@@ -73,8 +78,17 @@ class EpochPlanner:
         num_planned = self.num_examples if is_complete else int(self._num_kept(epoch).sum())
         return -(-self._num_left(num_planned, epoch) // self.batch_size)
 
-    def plan(self, epoch: int, scores: torch.Tensor | None) -> EpochPlan:
-        """The plan of an epoch; random and complete where it needs scores and there are none."""
+    def is_ordered(self, epoch: int) -> bool:
+        """Whether the ordering has begun; before it, epochs are random."""
+        return epoch >= self.start_epoch
+
+    def plan(self, epoch: int, scores: torch.Tensor | None, learned: torch.Tensor | None = None) -> EpochPlan:
+        """The plan of an epoch; random and complete where it needs scores and there are none.
+
+        `learned` is the order to take in place of the ordering's own.
+        """
+        if learned is not None and self.is_ordered(epoch):
+            return self.planned(epoch, torch.from_numpy(self._checked(learned)))
         is_ordered = epoch >= self.start_epoch and (scores is not None or not self.ordering.needs_scores)
         sequence, weights = self._ordered(epoch, scores) if is_ordered else (self._random(epoch), None)
         return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)), weights)

@@ -7,7 +7,7 @@ NAMES = """
 GradientNorm LastLayerBound LogitError Loss cross_entropy squared_error gradient_norms per_example_gradients
 score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
-InfoBatch Revisiting WithReplacement BlockShuffled
+GradientBalancing InfoBatch Revisiting WithReplacement BlockShuffled
 NonFiniteScoresError IterableDatasetError StepError OrderedSampler KeepHardest
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
 bounds

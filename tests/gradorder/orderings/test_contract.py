@@ -29,6 +29,8 @@ ORDERINGS = [
     go.FlipFlop(go.BlockShuffled(3)),
     go.InfoBatch(10),
     go.FlipFlop(go.InfoBatch(4, ratio=0.2)),
+    go.GradientBalancing(),
+    go.GradientBalancing("pair"),
     go.FlipFlop(go.Shuffled()),
     go.FlipFlop(go.Descending()),
     go.FlipFlop(go.PlackettLuce()),
