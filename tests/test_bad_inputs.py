@@ -119,6 +119,13 @@ ORDERINGS = {
     "every 1": (lambda: go.Revisiting(go.Descending(), 1), "every must be an integer >= 2, got 1"),
     "revisiting text": (lambda: go.Revisiting("random"), "inner must be .*'random'"),
     "block size": (lambda: go.BlockShuffled(0), "block_size must be a positive integer, got 0"),
+    "ratio 1": (lambda: go.InfoBatch(10, ratio=1.0), r"ratio must be in \(0, 1\), got 1.0"),
+    "complete part": (lambda: go.InfoBatch(10, complete_part=2), r"complete_part must be in \[0, 1\], got 2"),
+    "info batch epochs": (lambda: go.InfoBatch(0), "epochs must be a positive integer, got 0"),
+    "info batch keep": (lambda: sampler(ordering=go.InfoBatch(5), keep=0.5), "keep must not be given with InfoBatch"),
+    "info batch steps": (lambda: sampler(ordering=go.InfoBatch(5)).num_steps(0, 1), "steps of epoch 0 cannot be known"),
+    "balancing": (lambda: go.GradientBalancing("both"), "kind must be one of 'mean', 'pair', got 'both'"),
+    "balancing keep": (lambda: sampler(ordering=go.GradientBalancing(), keep=0.5), "keep .* must not be given.*=0.5"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {

@@ -22,6 +22,15 @@ def ordered(ordering):
     return ordering(torch.rand(5, generator=torch.Generator()), epoch=1, generator=torch.Generator())
 
 
+def balanced():
+    sampler = go.OrderedSampler(6, 2, ordering=go.GradientBalancing())
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        list(sampler)
+        for _ in range(3):
+            sampler.step(gradients=torch.ones(2, 4))
+
+
 def sampled(**settings):
     sampler = go.OrderedSampler(6, 2, **settings)
     for epoch in range(2):
@@ -66,6 +75,8 @@ CALLS = {
     "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
     "WithReplacement": lambda: ordered(go.WithReplacement()),
     "BlockShuffled": lambda: ordered(go.BlockShuffled(2)),
+    "InfoBatch": lambda: sampled(ordering=go.InfoBatch(9)),
+    "GradientBalancing": balanced,
     "FlipFlop": lambda: ordered(go.FlipFlop(go.Shuffled())),
     "OrderedSampler": sampled,
     "OrderedSampler, random": lambda: sampled(ordering=go.Shuffled(), keep=0.5),

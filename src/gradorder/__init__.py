@@ -16,6 +16,8 @@ from gradorder.orderings import Ascending as Ascending
 from gradorder.orderings import BlockShuffled as BlockShuffled
 from gradorder.orderings import Descending as Descending
 from gradorder.orderings import FlipFlop as FlipFlop
+from gradorder.orderings import GradientBalancing as GradientBalancing
+from gradorder.orderings import InfoBatch as InfoBatch
 from gradorder.orderings import Ordering as Ordering
 from gradorder.orderings import PlackettLuce as PlackettLuce
 from gradorder.orderings import Revisiting as Revisiting

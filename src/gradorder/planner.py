@@ -54,15 +54,41 @@ class EpochPlanner:
         self._num_left(int(self._num_kept(self.start_epoch).sum()), self.start_epoch)
         if self.ordering.with_replacement and (self.classes is not None or self.keep != 1):
             raise ValueError(f"labels and keep must not be given with {self.ordering}, which draws with replacement")
+        if self.ordering.learns and (self.classes is not None or self.keep != 1 or self.num_replicas > 1):
+            raise ValueError(
+                f"labels, keep and several processes must not be given with {self.ordering}, which learns its order: "
+                f"got labels: {self.classes is not None}, keep={self.keep}, num_replicas={self.num_replicas}"
+            )
+        if self.ordering.prunes and self.keep != 1:
+            raise ValueError(f"keep must not be given with {self.ordering}, which decides by itself what to leave out")
+        if self.ordering.prunes and self.num_replicas > 1 and not self.drop_last:
+            raise ValueError(
+                f"drop_last must be True with {self.ordering} on num_replicas={self.num_replicas}, got False: some "
+                "epoch would end in a batch with fewer examples than processes"
+            )
 
     def num_steps(self, epoch: int) -> int:
         """The training steps of an epoch, scores provided."""
         is_complete = epoch < self.start_epoch
+        if self.ordering.prunes and not is_complete:
+            raise ValueError(
+                f"the steps of epoch {epoch} cannot be known before set_epoch({epoch}): {self.ordering} decides then "
+                "what to leave out. Ask for planned epochs only, and let a step-size schedule count epochs"
+            )
         num_planned = self.num_examples if is_complete else int(self._num_kept(epoch).sum())
         return -(-self._num_left(num_planned, epoch) // self.batch_size)
 
-    def plan(self, epoch: int, scores: torch.Tensor | None) -> EpochPlan:
-        """The plan of an epoch; random and complete where it needs scores and there are none."""
+    def is_ordered(self, epoch: int) -> bool:
+        """Whether the ordering has begun; before it, epochs are random."""
+        return epoch >= self.start_epoch
+
+    def plan(self, epoch: int, scores: torch.Tensor | None, learned: torch.Tensor | None = None) -> EpochPlan:
+        """The plan of an epoch; random and complete where it needs scores and there are none.
+
+        `learned` is the order to take in place of the ordering's own.
+        """
+        if learned is not None and self.is_ordered(epoch):
+            return self.planned(epoch, torch.from_numpy(self._checked(learned)))
         is_ordered = epoch >= self.start_epoch and (scores is not None or not self.ordering.needs_scores)
         sequence, weights = self._ordered(epoch, scores) if is_ordered else (self._random(epoch), None)
         return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)), weights)
@@ -133,8 +159,10 @@ class EpochPlanner:
 
     def _checked(self, order: torch.Tensor) -> Indices:
         """An ordering may be the user's own: what it gives is checked before anything is built on it."""
-        rule = f"{self.ordering} must give a permutation of range({self.num_examples})"
-        if order.dtype != torch.int64 or order.shape != (self.num_examples,):
+        what = "some of" if self.ordering.prunes else "a permutation of"
+        rule = f"{self.ordering} must give {what} range({self.num_examples})"
+        has_size = 0 < len(order) <= self.num_examples if self.ordering.prunes else len(order) == self.num_examples
+        if order.dtype != torch.int64 or order.ndim != 1 or not has_size:
             raise ValueError(f"{rule}, got shape {tuple(order.shape)} of {order.dtype}")
         indices = order.cpu().numpy()
         if indices.min() < 0 or indices.max() >= self.num_examples:
@@ -142,7 +170,9 @@ class EpochPlanner:
         if not self.ordering.with_replacement:
             seen = np.zeros(self.num_examples, dtype=bool)
             seen[indices] = True
-            if not seen.all():
+            if self.ordering.prunes and seen.sum() < len(indices):
+                raise ValueError(f"{rule}, got an example twice")
+            if not self.ordering.prunes and not seen.all():
                 raise ValueError(f"{rule}, got one without example {int(seen.argmin())}")
         return indices
 

@@ -1,12 +1,13 @@
 """The place of a sampler in a run, as plain tensors and numbers."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
 import torch
 
 VERSION = 1
+LEARNED = "learned_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +35,13 @@ class SamplerState:
     """The last score of each example, NaN where there is none."""
     weights: torch.Tensor | None = None
     """The weight of each example of the sequence, where they are not all 1."""
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    """What the ordering has learned, where it does; every entry is saved by itself, under LEARNED and its name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Copies of the tensors, so that a state does not change as the run goes on."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "learned"}
+        values |= {LEARNED + name: value for name, value in self.learned.items()}
         copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
         return {"version": VERSION, **copied}
 
@@ -45,14 +49,15 @@ class SamplerState:
     def from_dict(cls, state: Mapping[str, Any], *, num_examples: int, batch_size: int, seed: int) -> Self:
         """The state, if it is one and was made for a sampler with these settings."""
         own = {"version": VERSION, "num_examples": num_examples, "batch_size": batch_size, "seed": seed}
-        names = [field.name for field in fields(cls)]
-        required = [field.name for field in fields(cls) if field.default is MISSING]
+        names = [each.name for each in fields(cls) if each.name != "learned"]
+        required = [name for name in names if cls.__dataclass_fields__[name].default is MISSING]
         for name in ["version", *required]:
             if name not in state:
                 raise ValueError(f"state must be what state_dict() returned, but it has no {name!r}")
             if name in own and state[name] != own[name]:
                 raise ValueError(f"state was made with {name}={state[name]}, but this sampler has {own[name]}")
-        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state})
+        learned = {k.removeprefix(LEARNED): _on_cpu(v) for k, v in state.items() if k.startswith(LEARNED)}
+        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, learned=learned)
         loaded._check()
         return loaded
 

@@ -590,6 +590,14 @@ def test_an_ordering_of_the_users_own_is_checked():
             list(go.OrderedSampler(3, 2, ordering=Broken(order)))
     assert list(go.OrderedSampler(3, 2, ordering=Broken((2, 0, 1)))) == [2, 0, 1]
 
+    class Pruning(Broken):
+        prunes = True
+
+    for order, message in [((0, 1, 1), "an example twice"), ((0, 3), "indices from 0 to 3"), ((), r"shape \(0,\)")]:
+        with pytest.raises(ValueError, match=message):
+            list(go.OrderedSampler(3, 2, ordering=Pruning(order)))
+    assert list(go.OrderedSampler(3, 2, ordering=Pruning((2, 0)))) == [2, 0]
+
 
 def test_an_ordering_with_replacement_takes_no_labels_and_no_keep():
     @dataclass(frozen=True)

@@ -23,6 +23,8 @@ SETTINGS = [
     {"ordering": go.FlipFlop(go.PlackettLuce()), "labels": LABELS},
     {"labels": LABELS, "keep": lambda epoch: 1 / (1 + epoch)},
     {"layout": "dealt", "drop_last": True},
+    {"ordering": go.InfoBatch(EPOCHS, complete_part=0.25), "labels": LABELS},
+    {"ordering": go.FlipFlop(go.InfoBatch(EPOCHS, complete_part=0.0))},
     {"ordering": go.WithReplacement()},
     {"ordering": go.FlipFlop(go.BlockShuffled(5)), "labels": LABELS},
     {"ordering": go.Revisiting(go.Descending(), every=4), "keep": 0.3, "labels": LABELS},

@@ -35,6 +35,8 @@ class FlipFlop(Ordering):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Ordering):
             raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
+        if self.inner.learns:
+            raise ValueError(f"inner must not learn its order, got {self.inner}")
         if self.inner.with_replacement:
             raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
         if isinstance(self.inner, Revisiting) and self.inner.every % 2 == 0:
@@ -52,6 +54,11 @@ class FlipFlop(Ordering):
     def is_weighted(self) -> bool:
         """As the inner ordering."""
         return self.inner.is_weighted
+
+    @property
+    def prunes(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.prunes
 
     @property
     def least_keep(self) -> float:

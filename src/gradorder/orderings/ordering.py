@@ -1,11 +1,41 @@
 """What every ordering is: a frozen rule from scores to a permutation."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, final
 
 import torch
 
 from gradorder import checks
+
+
+class Learner(Protocol):
+    """What an ordering that learns from gradients keeps for one sampler. Orders are complete permutations."""
+
+    @property
+    def num_learned(self) -> int:
+        """Examples whose gradients were seen in this epoch."""
+
+    def begin_epoch(self) -> None:
+        """Forget what was seen of this epoch."""
+
+    def checked(self, what: str, gradients: object, examples: torch.Tensor) -> torch.Tensor:
+        """The gradients of these examples, if they can be learned from; changes nothing."""
+
+    def learn(self, examples: torch.Tensor, gradients: torch.Tensor) -> None:
+        """See the gradients of the next examples, as `checked` gave them."""
+
+    def end_epoch(self) -> None:
+        """All of this epoch was seen: the next order is learned, and another epoch begins."""
+
+    def order(self) -> torch.Tensor | None:
+        """The last order that was learned, if any."""
+
+    def state(self) -> dict[str, torch.Tensor | int]:
+        """Everything, as plain tensors and numbers."""
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take what `state` gave; nothing at all means that nothing was learned."""
 
 
 class Ordering(ABC):
@@ -25,6 +55,21 @@ class Ordering(ABC):
     @property
     def is_weighted(self) -> bool:
         """Whether `weights` gives weights; if not, all are 1 and nothing is stored."""
+        return False
+
+    @property
+    def learns(self) -> bool:
+        """Whether orders come from a `learner`; several processes, labels, keep and wrappers are refused then."""
+        return False
+
+    def learner(self, num_examples: int) -> Learner | None:
+        """A new learner for one sampler; None where there is nothing to learn."""
+        del num_examples
+        return None
+
+    @property
+    def prunes(self) -> bool:
+        """Whether the order may leave examples out, how many being known only when it is made; keep is refused then."""
         return False
 
     @property

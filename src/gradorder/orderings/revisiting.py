@@ -39,8 +39,12 @@ class Revisiting(Ordering):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Ordering):
             raise TypeError(f"inner must be an ordering such as PlackettLuce(), got {self.inner!r}")
+        if self.inner.learns:
+            raise ValueError(f"inner must not learn its order, got {self.inner}")
         if self.inner.with_replacement:
             raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+        if self.inner.prunes:
+            raise ValueError(f"inner must not leave examples out, got {self.inner}")
         if self.inner.least_keep > 0:
             raise ValueError(f"inner must not put examples in front by itself, got {self.inner}")
         if self.inner.reverses(0) or self.inner.reverses(1):

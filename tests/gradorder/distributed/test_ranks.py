@@ -39,6 +39,7 @@ SETTINGS = {
     "flip-flop": {"ordering": go.FlipFlop(go.Descending()), "keep": 0.6},
     "balanced": {"labels": LABELS, "keep": lambda epoch: 1 / (1 + 0.1 * epoch), "drop_last": True},
     "dealt": {"layout": "dealt"},
+    "pruned": {"ordering": go.InfoBatch(EPOCHS), "drop_last": True},
     "blocks": {"ordering": go.BlockShuffled(5)},
     "uniform draws": {"ordering": go.WithReplacement()},
     "revisiting": {"ordering": go.Revisiting(go.PlackettLuce(unbiased=True)), "keep": 0.6},
@@ -183,7 +184,7 @@ def count_exchanges():
 
 # ------------------------------------------------------------------------------------------------ state
 
-RESUMED = ["kept", "drawn", "flip-flop", "with replacement"]
+RESUMED = ["kept", "drawn", "flip-flop", "with replacement", "weighted", "pruned"]
 
 
 def states_after_every_step():

@@ -27,6 +27,10 @@ ORDERINGS = [
     go.WithReplacement(),
     go.BlockShuffled(4),
     go.FlipFlop(go.BlockShuffled(3)),
+    go.InfoBatch(10),
+    go.FlipFlop(go.InfoBatch(4, ratio=0.2)),
+    go.GradientBalancing(),
+    go.GradientBalancing("pair"),
     go.FlipFlop(go.Shuffled()),
     go.FlipFlop(go.Descending()),
     go.FlipFlop(go.PlackettLuce()),
@@ -44,7 +48,8 @@ def generator(seed=0):
 def assert_is_an_order(ordering, order, num_examples):
     assert order.dtype == torch.int64
     assert set(order.tolist()) <= set(range(num_examples))
-    assert len(order) == num_examples
+    assert 1 <= len(order) <= num_examples
+    assert len(order) == num_examples or ordering.prunes
     if not ordering.with_replacement:
         assert len(set(order.tolist())) == len(order)
 

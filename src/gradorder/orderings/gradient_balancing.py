@@ -1,0 +1,212 @@
+"""GraB: the order of the next epoch from the gradients of this one, so that their sums stay balanced."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final, get_args
+
+import numpy as np
+import torch
+
+from gradorder.orderings.ordering import Learner, Ordering
+from gradorder.precision import widened
+
+Kind = Literal["mean", "pair"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@final
+@dataclass(frozen=True)
+class GradientBalancing(Ordering):
+    """Learns its order from per-example gradients, so that the sum of the first k stays near k times their mean.
+
+    Rule, starting each epoch from s = 0, for every example i as it is visited:
+
+    - "mean": c = g_i - m, with m the mean gradient of the last epoch (0 in the first). If ||s + c|| <= ||s - c||, add c
+      to s and i goes to the front of the next order, after those there; else subtract it and i goes to the back,
+      before those there.
+    - "pair": the same for c = g_i - g_j of neighbours i, j; the other one goes to the other end. No mean is needed. Of
+      an odd number the last goes between front and back.
+
+    Feed it with `sampler.step(gradients=G)`, G of shape (batch, P): per-example gradients of the batch, or one and the
+    same linear projection of them. The first ordered epoch is random. From then on every step must bring gradients; an
+    epoch that ends before its last step teaches nothing: a warning, and the order before stays (a new random one, where
+    nothing was learned yet). Examples that `drop_last` left out go to the middle. Several processes, labels, keep
+    and wrapping in another ordering are refused.
+
+    This object is only the rule: what was learned belongs to the sampler, and is saved in its state.
+
+    It helps as far as gradients of an example stay alike from one epoch to the next. If the walk keeps ||s|| <= A and
+    the old order's sums of centred gradients stay below H, those of the new order stay below (A + H) / 2.
+
+    Cost: B^2 P operations per batch of B, and memory for 3 vectors of P ("pair": 2) and 2 orders.
+
+    Reference: Lu, Guo and De Sa (2022), GraB: Finding Provably Better Data Permutations than Random Reshuffling; pair:
+    Cooper, Guo, Pham et al. (2023), Coordinating Distributed Example Orders for Provably Accelerated Training.
+
+    Args:
+        kind: "mean" or "pair".
+    """
+
+    needs_scores: ClassVar[bool] = False
+    kind: Kind = "mean"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+
+    def learner(self, num_examples: int) -> Learner:
+        """What learns for one sampler."""
+        return _Balancer(self.kind, num_examples)
+
+    @property
+    def learns(self) -> bool:
+        """Always."""
+        return True
+
+    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
+        """Before anything is learned: random."""
+        del scores, epoch
+        return torch.randperm(num_examples, generator=generator, device=generator.device)
+
+
+class _Balancer:
+    """One sampler's walk through its epoch, and what the last complete epoch taught."""
+
+    def __init__(self, kind: Kind, num_examples: int) -> None:
+        self._kind = kind
+        self._num_examples = num_examples
+        self._order: torch.Tensor | None = None
+        self._mean: torch.Tensor | None = None
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        self._walk: torch.Tensor | None = None  # s
+        self._total: torch.Tensor | None = None
+        self._placed = np.full(self._num_examples, -1)  # the next order, filled from both ends
+        self._num_front = self._num_back = 0
+        self._waiting: torch.Tensor | None = None  # the gradient of an example without a partner yet
+        self._waiting_example = -1
+
+    @property
+    def num_learned(self) -> int:
+        return self._num_front + self._num_back + (self._waiting is not None)
+
+    def checked(self, what: str, gradients: object, examples: torch.Tensor) -> torch.Tensor:
+        known = next((v for v in (self._walk, self._waiting, self._mean) if v is not None), None)
+        width = "P" if known is None else str(len(known))
+        rule = f"{what} must have shape ({len(examples)}, {width}), one row per example"
+        if not isinstance(gradients, torch.Tensor) or not gradients.is_floating_point():
+            kind = gradients.dtype if isinstance(gradients, torch.Tensor) else type(gradients).__name__
+            raise TypeError(f"{rule}, and be floating point, got {kind}")
+        if gradients.ndim != 2 or len(gradients) != len(examples) or gradients.shape[1] == 0:  # noqa: PLR2004 - a matrix
+            raise ValueError(f"{rule}, got {tuple(gradients.shape)}")
+        if known is not None and gradients.shape[1] != len(known):
+            raise ValueError(f"{rule}, got {tuple(gradients.shape)}")
+        rows = widened(gradients.detach())
+        is_finite = rows.isfinite().all(1).cpu()
+        if not bool(is_finite.all()):
+            bad = examples[~is_finite]
+            raise ValueError(
+                f"{what} must be finite, but those of {len(bad)} of {len(examples)} examples are not "
+                f"(first: example {int(bad[0])}): has the training diverged?"
+            )
+        return rows
+
+    def learn(self, examples: torch.Tensor, gradients: torch.Tensor) -> None:
+        if self._kind == "mean":
+            self._learn_centred(examples.numpy(), gradients)
+        else:
+            self._learn_pairs(examples.numpy(), gradients)
+
+    def _learn_centred(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
+        total = gradients.sum(0)
+        self._total = total if self._total is None else self._total.to(total) + total
+        is_front = self._walked(gradients if self._mean is None else gradients - self._mean.to(gradients))
+        self._place(examples[is_front], examples[~is_front])
+
+    def _learn_pairs(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
+        if self._waiting is not None:
+            examples = np.concatenate([[self._waiting_example], examples])
+            gradients = torch.cat([self._waiting.to(gradients)[None], gradients])
+        num_paired = len(examples) - len(examples) % 2
+        left_over = num_paired < len(examples)
+        self._waiting = gradients[-1].clone() if left_over else None
+        self._waiting_example = int(examples[-1]) if left_over else -1
+        if num_paired == 0:
+            return
+        first, second = examples[:num_paired:2], examples[1:num_paired:2]
+        is_front = self._walked(gradients[:num_paired:2] - gradients[1:num_paired:2])
+        self._place(np.where(is_front, first, second), np.where(is_front, second, first))
+
+    def _walked(self, steps: torch.Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which steps were added to the walk; the others were subtracted.
+
+        ||s + c|| <= ||s - c|| exactly if <s, c> <= 0, and every product <s, c> that comes up is a sum of products
+        with the s before the batch and between its rows: two matrix products, then a recursion on numbers.
+        """
+        walk = steps.new_zeros(steps.shape[1]) if self._walk is None else self._walk.to(steps)
+        products = (steps @ walk).double().cpu().numpy()
+        between = (steps @ steps.T).double().cpu().numpy()
+        signs = np.empty(len(steps))
+        for k in range(len(steps)):
+            signs[k] = 1.0 if products[k] <= 0 else -1.0
+            products[k + 1 :] += signs[k] * between[k, k + 1 :]
+        self._walk = walk + torch.from_numpy(signs).to(steps) @ steps
+        return signs > 0
+
+    def _place(self, front: np.ndarray[Any, Any], back: np.ndarray[Any, Any]) -> None:
+        self._placed[self._num_front : self._num_front + len(front)] = front
+        self._num_front += len(front)
+        end = self._num_examples - self._num_back
+        self._placed[end - len(back) : end] = back[::-1]
+        self._num_back += len(back)
+
+    def order(self) -> torch.Tensor | None:
+        return self._order
+
+    def end_epoch(self) -> None:
+        placed = self._placed.copy()
+        missing = np.ones(self._num_examples, dtype=bool)
+        missing[placed[placed >= 0]] = False
+        if self._waiting is not None:
+            missing[self._waiting_example] = False
+            placed[self._num_front] = self._waiting_example
+        placed[placed < 0] = np.flatnonzero(missing)
+        if self._total is not None:
+            self._mean = self._total / self.num_learned
+        self._order = torch.from_numpy(placed)
+        self.begin_epoch()
+
+    def state(self) -> dict[str, torch.Tensor | int]:
+        tensors = {
+            "order": self._order,
+            "mean": self._mean,
+            "walk": self._walk,
+            "total": self._total,
+            "placed": torch.from_numpy(self._placed),
+            "waiting": self._waiting,
+        }
+        numbers = {
+            "kind": KINDS.index(self._kind),
+            "num_front": self._num_front,
+            "num_back": self._num_back,
+            "waiting_example": self._waiting_example,
+        }
+        return {**{name: v.detach().cpu() for name, v in tensors.items() if v is not None}, **numbers}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        if not state:  # saved by a sampler with another ordering: nothing was learned
+            return
+        if state["kind"] != KINDS.index(self._kind):
+            raise ValueError(f"state was learned with kind={KINDS[state['kind']]!r}, but this one has {self._kind!r}")
+        for name in ("order", "placed"):
+            if name in state and state[name].shape != (self._num_examples,):
+                raise ValueError(
+                    f"state must hold a learned {name} of {self._num_examples} examples, "
+                    f"got shape {tuple(state[name].shape)}"
+                )
+        self._order, self._mean = state.get("order"), state.get("mean")
+        self._walk, self._total = state.get("walk"), state.get("total")
+        self._placed = state["placed"].numpy().copy()
+        self._num_front, self._num_back = state["num_front"], state["num_back"]
+        self._waiting, self._waiting_example = state.get("waiting"), state["waiting_example"]
