@@ -25,6 +25,7 @@ from gradorder.orderings import Sequential as Sequential
 from gradorder.orderings import Shuffled as Shuffled
 from gradorder.orderings import ShuffledOnce as ShuffledOnce
 from gradorder.orderings import WithReplacement as WithReplacement
+from gradorder.recommended import recommended as recommended
 from gradorder.sampler import OrderedSampler as OrderedSampler
 from gradorder.schedules import Constant as Constant
 from gradorder.schedules import InversePerEpoch as InversePerEpoch

@@ -1,0 +1,135 @@
+"""Which method reaches the accuracy of tuned random reshuffling soonest? The whole field on the same tasks.
+
+For every task and method: the step size is searched on a held-out tenth of the training set, the same grid for all;
+then every budget (a share of plain training's cost) is run with paired seeds, SGD with momentum, half a cosine. The
+target is the mean test accuracy of random reshuffling at the full budget less its noise, and its own time is its
+cheapest budget that reaches that. See `gradorder_lab.compare.comparison`.
+
+One thread per run. Runs are kept as they finish and the same command goes on where it was stopped.
+
+    python benchmarks/time_to_target.py --data DIR               # all tasks; hours on two cores
+    python benchmarks/time_to_target.py "terrain, 2-layer"       # some of them
+
+Writes results/time_to_target.csv, one line per task and method.
+"""
+
+import argparse
+import csv
+import platform
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from gradorder_lab import environment
+from gradorder_lab.compare import printed
+from gradorder_lab.compare.comparison import COSTS, Comparison, Plan, Row
+from gradorder_lab.compare.methods import CORE, METHODS
+from gradorder_lab.compare.running import compare
+from gradorder_lab.compare.task import Task
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "time_to_target.csv"
+
+TWO_LAYER = {name: Task(f"{name}, 2-layer", name, "2-layer", epochs=10) for name in ("mnist", "fashion-mnist")}
+SEVEN_LAYER = {name: Task(f"{name}, 7-layer", name, "7-layer", epochs=6) for name in ("mnist", "fashion-mnist")}
+TERRAIN = Task("terrain, 2-layer", "terrain", "2-layer", epochs=10)
+CIFAR = Task(
+    "cifar10 (5,000), resnet20",
+    "cifar10",
+    "resnet20",
+    epochs=12,
+    batch_size=64,
+    step_sizes=(0.05, 0.1, 0.2),
+    num_train=5000,
+    weight_decay=5e-4,
+)
+TEXT = Task("snippets, transformer", "snippets", "transformer", epochs=10, batch_size=64, step_sizes=(0.05, 0.1, 0.2))
+
+ALL = tuple(METHODS)
+FINE = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
+COARSE = (0.5, 0.6, 0.8, 1.0)
+
+
+def hard(task: Task) -> Iterator[Task]:
+    """What breaks methods that prefer hard examples: wrong labels, rare classes, too large a step."""
+    yield replace(task, name=f"{task.name}, 20% wrong labels", wrong_labels=0.2)
+    yield replace(task, name=f"{task.name}, rare classes", rarest=0.02)
+    yield replace(task, name=f"{task.name}, step too large", step_sizes=(0.3,))
+
+
+def plans() -> list[Plan]:
+    """Cheapest first."""
+    found = [Plan(task, ALL, FINE) for task in (TERRAIN, *TWO_LAYER.values())]
+    found += [Plan(task, CORE, FINE) for task in hard(TWO_LAYER["fashion-mnist"])]
+    found += [Plan(task, CORE, COARSE) for task in (*SEVEN_LAYER.values(), TEXT, CIFAR)]
+    return found
+
+
+def lines(comparison: Comparison) -> Iterator[dict[str, str]]:
+    """The comparison as lines of a table."""
+    for row in comparison.rows:
+        yield {
+            "task": comparison.task.name,
+            "method": row.method,
+            "target": f"{comparison.target:.3f}",
+            "noise": f"{comparison.noise:.3f}",
+            "step_size": f"{row.step_size:g}",
+            "budget": "" if row.budget is None else f"{row.budget:g}",
+            **_ratios(row),
+            "accuracy": f"{row.accuracy:.3f}",
+            **_interval("difference", row.difference),
+            **_interval("equal_time", row.equal_time),
+        }
+
+
+def _ratios(row: Row) -> dict[str, str]:
+    if row.ratios is None:
+        return {f"{name}{end}": "" for name in COSTS for end in ("", "_low", "_high")}
+    found: dict[str, str] = {}
+    for name, ratio in row.ratios.items():
+        found |= _interval(name, (ratio.mean, ratio.low, ratio.high))
+    return found
+
+
+def _interval(name: str, values: tuple[float, float, float]) -> dict[str, str]:
+    return {f"{name}{end}": f"{value:.4g}" for end, value in zip(("", "_low", "_high"), values, strict=True)}
+
+
+def main() -> None:
+    """Run, print, write."""
+    known = {plan.task.name: plan for plan in plans()}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="; ".join(known))
+    parser.add_argument("--data", type=Path, help="directory with the data sets' original files")
+    parser.add_argument("--out", type=Path, default=Path("runs/time_to_target"), help="where finished runs are kept")
+    parser.add_argument("--jobs", type=int, default=2)
+    chosen = parser.parse_args()
+    if unknown := set(chosen.tasks) - set(known):
+        parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
+    console = Console(width=160)
+    found: list[dict[str, str]] = []
+    facts = environment.facts()
+    told = {"machine": str(facts["machine"]), "torch": str(facts["torch"]), "python": platform.python_version()}
+    for name in chosen.tasks or known:
+        comparison = compare(known[name], chosen.out, jobs=chosen.jobs, data=chosen.data, console=console)
+        printed.show(console, comparison)
+        found += [line | told for line in lines(comparison)]
+    write(found)
+
+
+def write(found: list[dict[str, str]]) -> None:
+    """Lines of tasks that were not run stay as they are."""
+    fresh = {line["task"] for line in found}
+    kept: list[dict[str, str]] = []
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            kept = [line for line in csv.DictReader(file) if line["task"] not in fresh]
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept + found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The sampler to start with: the same number of epochs for a part of the cost, without an extra pass."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gradorder import checks
+from gradorder.orderings import PlackettLuce, Revisiting
+from gradorder.sampler import OrderedSampler
+
+_TEMPERATURE = 2.0
+_EVERY = 8
+_COMPLETE_PART = 0.1
+
+
+def recommended(
+    dataset_or_length: Any,  # noqa: ANN401 - any map-style dataset
+    batch_size: int = 128,
+    *,
+    epochs: int,
+    budget: float = 0.6,
+    labels: Any = None,  # noqa: ANN401 - anything array-like
+    seed: int = 0,
+    drop_last: bool = False,
+    num_replicas: int | None = None,
+    rank: int | None = None,
+) -> OrderedSampler:
+    """A sampler that spends `budget` times the example gradients of plain training on the same number of epochs.
+
+    The first epoch is complete and random, and so are the last tenth of the epochs (at least one). In between, a part
+    of the examples is drawn without replacement in proportion to the square root of their last losses, so that what is
+    learned already is seen less often and nothing is ever certain to be left out; every example comes back at least
+    every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so there is no extra
+    pass::
+
+        sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
+        loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler)
+        ...
+            sampler.set_epoch(epoch)
+            ...
+            sampler.step(losses.detach())    # F.cross_entropy(..., reduction="none")
+
+    Let the step size fall over `sampler.num_steps(0, epochs)` steps.
+
+    Why this: drawing by remembered losses costs nothing, where scoring every example costs a third of an epoch or
+    more. Hard examples teach more per gradient, but always the hardest half means wrong labels and outliers: the square
+    root and the noise keep them from taking over. Weights that make the kept examples unbiased were tried and dropped:
+    they bring back the variance that the selection removes, and diverge where the step size is too large. What it
+    gained and where it did not is measured in `benchmarks/time_to_target.py`.
+
+    Args:
+        dataset_or_length: a map-style dataset, or the number of examples.
+        batch_size: examples in one training step, over all processes together.
+        epochs: of the whole run.
+        budget: example gradients, as a share of `epochs` complete ones, in (0, 1]; 1 is plain random reshuffling.
+        labels: one label per example, for class-balanced batches.
+        seed: of all randomness.
+        drop_last: leave out a last batch that is not full.
+        num_replicas: number of processes; that of the default process group if not given.
+        rank: this process.
+
+    Raises:
+        ValueError: the complete epochs alone take more than the budget, or leave too little for the others.
+
+    Example:
+        >>> sampler = recommended(1000, batch_size=100, epochs=10, budget=0.6)
+        >>> [sampler.num_steps(epoch, epoch + 1) for epoch in range(10)]
+        [10, 5, 5, 5, 5, 5, 5, 5, 5, 10]
+    """
+    keep = BudgetedKeep(epochs, budget)
+    return OrderedSampler(
+        dataset_or_length,
+        batch_size,
+        ordering=Revisiting(PlackettLuce(_TEMPERATURE), every=max(_EVERY, math.ceil(1 / keep.partial))),
+        labels=labels,
+        layout="shuffled",
+        keep=keep,
+        start_epoch=1,
+        seed=seed,
+        drop_last=drop_last,
+        num_replicas=num_replicas,
+        rank=rank,
+    )
+
+
+@dataclass(frozen=True)
+class BudgetedKeep:
+    """The part of each epoch to keep, so that all epochs together cost `budget` times as much as complete ones.
+
+    The first epoch is complete, as are the last tenth, at least one; the others share what is left.
+    """
+
+    epochs: int
+    budget: float
+
+    def __post_init__(self) -> None:
+        checks.integer("epochs", self.epochs, minimum=1)
+        checks.fraction("budget", self.budget)
+        if self.budget < 1 and self.budget * self.epochs <= self._num_complete:
+            raise ValueError(
+                f"budget must be more than {self._num_complete / self.epochs:.2g} with epochs={self.epochs}, as "
+                f"{self._num_complete} of them are complete, got {self.budget}"
+            )
+
+    @property
+    def _num_last(self) -> int:
+        """Complete epochs at the end."""
+        return max(1, round(_COMPLETE_PART * self.epochs))
+
+    @property
+    def _num_complete(self) -> int:
+        return min(self.epochs, 1 + self._num_last)
+
+    @property
+    def partial(self) -> float:
+        """What the epochs in between keep."""
+        num_partial = self.epochs - self._num_complete
+        if self.budget == 1 or num_partial == 0:
+            return 1.0
+        return (self.budget * self.epochs - self._num_complete) / num_partial
+
+    def __call__(self, epoch: int) -> float:
+        """Of this epoch; epochs beyond the last are complete."""
+        is_complete = epoch == 0 or epoch >= self.epochs - self._num_last
+        return 1.0 if is_complete else self.partial

@@ -1,0 +1,171 @@
+"""The methods of the field, each as the parts of the library that a training loop uses it by."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+import gradorder as go
+from gradorder.scores import Score
+from gradorder.selection import Selection
+
+FORWARD = 1 / 3
+"""The cost of a forward pass, where forward and backward together are 1."""
+
+NORM = 0.8
+"""The cost of an exact gradient norm, about as `benchmarks/gradient_norm.py` measures it."""
+
+_BLOCK = 100
+_HALF = 0.5
+_INFO_EPOCH = 0.7  # of a complete one, about: half of those below the mean are dropped, fewer at the end
+_PRESAMPLED = 3  # times the batch size
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method is built for.
+
+    Args:
+        labels: of the training set.
+        batch_size: of one training step.
+        epochs: of plain training.
+        budget: how much of plain training's cost may be spent.
+        seed: of the order.
+    """
+
+    labels: torch.Tensor
+    batch_size: int
+    epochs: int
+    budget: float
+    seed: int
+
+    def sampler(self, ordering: go.Ordering, *, batch_size: int | None = None, keep: float = 1.0) -> go.OrderedSampler:
+        """A sampler for all of the training set."""
+        size = batch_size or self.batch_size
+        return go.OrderedSampler(len(self.labels), size, ordering=ordering, keep=keep, seed=self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """The moving parts of one run.
+
+    Args:
+        sampler: which examples, in what order.
+        score: of all examples, before each epoch.
+        remembers: the losses of each step are the scores of the next epoch.
+        weighted: the sampler's weights count.
+        gradients: each step's gradients of the last layer are what the ordering learns from.
+        select: what is taken of each batch.
+        top: which losses of a batch count.
+    """
+
+    sampler: go.OrderedSampler
+    score: Score | None = None
+    remembers: bool = False
+    weighted: bool = False
+    gradients: bool = False
+    select: Selection | None = None
+    top: go.OrderedSGD | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method by name.
+
+    Args:
+        build: its parts.
+        epoch_cost: of one epoch, in epochs of plain training: how many epochs a budget buys. None: the method itself
+            fits its epochs to the budget.
+    """
+
+    build: Callable[[Setting], Strategy]
+    epoch_cost: float | None = 1.0
+
+    def num_epochs(self, epochs: int, budget: float) -> int:
+        """The epochs that cost `budget` times as much as `epochs` of plain training."""
+        if self.epoch_cost is None:
+            return epochs
+        return max(1, round(budget * epochs / self.epoch_cost))
+
+
+def _plain(ordering: go.Ordering) -> Method:
+    return Method(lambda setting: Strategy(setting.sampler(ordering)))
+
+
+def _balanced(kind: Literal["mean", "pair"]) -> Method:
+    return Method(lambda setting: Strategy(setting.sampler(go.GradientBalancing(kind)), gradients=True))
+
+
+def _selected(build: Callable[[Setting], Selection], epoch_cost: float, presampled: int = 1) -> Method:
+    return Method(
+        lambda setting: Strategy(
+            setting.sampler(go.Shuffled(), batch_size=presampled * setting.batch_size), select=build(setting)
+        ),
+        epoch_cost,
+    )
+
+
+def _sorted_first(score: Score, score_cost: float, keep: float) -> Method:
+    """Algorithm 3: sorted by all scores before each epoch; dealt out, as sorted batches do not train."""
+
+    def build(setting: Setting) -> Strategy:
+        sampler = go.OrderedSampler(
+            len(setting.labels),
+            setting.batch_size,
+            ordering=go.Descending(),
+            labels=setting.labels,
+            layout="dealt",
+            keep=keep,
+            seed=setting.seed,
+        )
+        return Strategy(sampler, score=score)
+
+    return Method(build, keep + score_cost)
+
+
+def _recommended(setting: Setting) -> Strategy:
+    sampler = go.recommended(
+        len(setting.labels), setting.batch_size, epochs=setting.epochs, budget=setting.budget, seed=setting.seed
+    )
+    return Strategy(sampler, remembers=True)
+
+
+def _info_batch(setting: Setting) -> Strategy:
+    epochs = METHODS["InfoBatch"].num_epochs(setting.epochs, setting.budget)
+    return Strategy(setting.sampler(go.InfoBatch(epochs)), remembers=True, weighted=True)
+
+
+def _ordered_sgd(setting: Setting) -> Strategy:
+    return Strategy(setting.sampler(go.Shuffled()), top=go.OrderedSGD(setting.batch_size))
+
+
+BASELINE = "random reshuffling"
+RECOMMENDED = "recommended"
+
+METHODS: Mapping[str, Method] = {
+    BASELINE: _plain(go.Shuffled()),
+    RECOMMENDED: Method(_recommended, None),
+    "shuffle once": _plain(go.ShuffledOnce()),
+    "incremental": _plain(go.Sequential()),
+    "with replacement": _plain(go.WithReplacement()),
+    "paired reversal": _plain(go.FlipFlop(go.Shuffled())),
+    "block reshuffling": _plain(go.BlockShuffled(_BLOCK)),
+    "GraB, mean": _balanced("mean"),
+    "GraB, pairs": _balanced("pair"),
+    "InfoBatch": Method(_info_batch, _INFO_EPOCH),
+    "Ordered SGD": Method(_ordered_sgd),
+    "importance sampling": _selected(
+        lambda setting: go.ImportanceSampling(setting.batch_size, seed=setting.seed), FORWARD, _PRESAMPLED
+    ),
+    "selective backprop": _selected(lambda setting: go.SelectiveBackprop(seed=setting.seed), FORWARD + _HALF),
+    "smallest loss": _selected(lambda _: go.SmallestLoss(2), FORWARD + _HALF),
+    "paper: sort first": _sorted_first(go.GradientNorm(), NORM, 1.0),
+    "paper: sort first, half": _sorted_first(go.GradientNorm(), NORM, _HALF),
+    "paper: sort within": _selected(lambda _: go.KeepHardest(_HALF), NORM + _HALF),
+    "paper: within by error": _selected(lambda _: go.KeepHardest(_HALF, score=go.LogitError()), FORWARD + _HALF),
+}
+"""Sort first is dealt over the batches: contiguous, it does not train from the first epoch on (see docs/neural.md)."""
+
+CORE = (BASELINE, RECOMMENDED, "InfoBatch", "Ordered SGD")
+"""What runs on the larger tasks."""

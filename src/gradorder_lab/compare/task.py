@@ -1,0 +1,170 @@
+"""What is learned: data, network, and how long plain training takes on it."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from gradorder_lab import datasets, models
+from gradorder_lab.compare.examples import Examples, LabelledTensors, Part
+from gradorder_lab.datasets import snippets, terrain
+from gradorder_lab.errors import LabError
+
+IMAGES = ("mnist", "fashion-mnist", "cifar10", "cifar100")
+DATA_SETS = (*IMAGES, "terrain", "snippets")
+MODELS = ("2-layer", "7-layer", "resnet20", "resnet18", "transformer")
+
+_NUM_TERRAIN, _NUM_TERRAIN_TEST = 60_000, 20_000
+_HELD_OUT = 0.1
+_NARROW = 8
+_SPLIT_SEED = 0
+"""Held-out parts, wrong labels and rare classes are the same in every run: seeds stand for starts and orders."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A learning task and the length of its plain training.
+
+    Args:
+        name: what it is called in tables.
+        data: one of `DATA_SETS`, or an .npz file with arrays x_train, y_train, x_test, y_test.
+        model: one of `MODELS`, or "module:function", a function (classes, inputs) -> module, `inputs` the shape of one
+            example.
+        epochs: of plain training.
+        batch_size: of every method.
+        step_sizes: what the search may choose from, for every method.
+        num_train: class-balanced part of the training images; all for None.
+        momentum: of SGD.
+        weight_decay: of SGD.
+        wrong_labels: the share of training labels that are replaced.
+        rarest: the share of its training examples that the last class is left with; the others in between.
+    """
+
+    name: str
+    data: str
+    model: str
+    epochs: int
+    batch_size: int = 128
+    step_sizes: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
+    num_train: int | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    wrong_labels: float = 0.0
+    rarest: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What is trained on and what is measured on."""
+
+    train: Examples
+    test: Examples
+    num_classes: int
+
+
+def load(task: Task, directory: Path | None, *, validates: bool) -> Split:
+    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen."""
+    return _load(task.data, task.num_train, task.wrong_labels, task.rarest, directory, validates)
+
+
+@cache
+def _load(  # noqa: PLR0917 - the key of what is kept
+    data: str, num_train: int | None, wrong: float, rarest: float, directory: Path | None, validates: bool
+) -> Split:
+    train, test, num_classes = _examples(data, num_train, directory)
+    generator = torch.Generator().manual_seed(_SPLIT_SEED)
+    part = Part.of(train)
+    if rarest < 1:
+        part = part.with_rare_classes(rarest, num_classes, generator)
+    measured: Examples = test
+    if validates:
+        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
+    if wrong > 0:
+        part = part.with_wrong_labels(wrong, num_classes, generator)
+    is_whole = rarest == 1 and wrong == 0 and not validates
+    return Split(train if is_whole else part, measured, num_classes)
+
+
+def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple[Examples, Examples, int]:
+    if data in IMAGES:
+        train, test = datasets.load(data, data_dir=directory, size="cpu")
+        return train if num_train is None else train.subset(num_train), test, train.num_classes
+    if data == "terrain":
+        table, labels = terrain.make(_NUM_TERRAIN + _NUM_TERRAIN_TEST)
+        cut = slice(0, _NUM_TERRAIN), slice(_NUM_TERRAIN, None)
+        parts = [LabelledTensors(table[rows], labels[rows]) for rows in cut]
+        return parts[0], parts[1], terrain.NUM_CLASSES
+    if data == "snippets":
+        text, test_text = snippets.load()
+        return LabelledTensors(*text), LabelledTensors(*test_text), len(snippets.MODULES)
+    return _from_file(Path(data))
+
+
+def _from_file(path: Path) -> tuple[Examples, Examples, int]:
+    """The user's own arrays."""
+    names = ("x_train", "y_train", "x_test", "y_test")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(
+            f"--data must be one of {', '.join(DATA_SETS)}, or an .npz file with numeric arrays {', '.join(names)}, "
+            f"got {path}: {error}"
+        ) from error
+    for split in ("train", "test"):
+        inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
+        if len(inputs) != len(labels) or labels.ndim != 1 or labels.is_floating_point() or len(labels) == 0:
+            raise LabError(
+                f"{path}: y_{split} must hold one whole number per row of x_{split}, got shapes {tuple(labels.shape)} "
+                f"of {labels.dtype} and {tuple(inputs.shape)}"
+            )
+        arrays[f"y_{split}"] = labels.long()
+        arrays[f"x_{split}"] = inputs.float() if inputs.is_floating_point() else inputs
+    num_classes = 1 + max(int(arrays[name].max()) for name in ("y_train", "y_test"))
+    if min(int(arrays[name].min()) for name in ("y_train", "y_test")) < 0:
+        raise LabError(f"{path}: labels must be 0, 1, 2, ..., got negative ones")
+    train, test = (LabelledTensors(arrays[f"x_{split}"], arrays[f"y_{split}"]) for split in ("train", "test"))
+    return train, test, num_classes
+
+
+def make_model(name: str, split: Split, seed: int) -> nn.Module:
+    """The network with the start of this seed, the same for every method."""
+    inputs, _ = split.train.batch(torch.zeros(1, dtype=torch.int64))
+    shape = tuple(inputs.shape[1:])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _builder(name)(split.num_classes, shape)
+
+
+Builder = Callable[[int, tuple[int, ...]], nn.Module]
+
+
+def _builder(name: str) -> Builder:
+    known: dict[str, Builder] = {
+        "2-layer": lambda classes, shape: models.mlp(int(np.prod(shape)), classes=classes),
+        "7-layer": lambda classes, shape: models.small_conv_net(shape[0], shape[1], classes),
+        "resnet20": lambda classes, _: models.resnet20(classes, _NARROW),
+        "resnet18": lambda classes, _: models.resnet18(classes, _NARROW),
+        "transformer": lambda classes, shape: models.TransformerClassifier(
+            snippets.VOCABULARY, classes, width=32, depth=1, heads=2, length=shape[0], feedforward=64
+        ),
+    }
+    return known[name] if name in known else _imported(name)
+
+
+def _imported(name: str) -> Builder:
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LabError(
+            f"--model must be one of {', '.join(MODELS)}, or module:function with a function (classes, inputs) -> "
+            f"module, got {name!r}: {error}"
+        ) from error
+    builder: Builder = found
+    return builder

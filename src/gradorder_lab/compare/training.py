@@ -1,0 +1,153 @@
+"""One training run of one method: the loop that a user would write."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gradorder_lab.compare.examples import Batch, Examples
+from gradorder_lab.compare.methods import Strategy
+
+_EVALUATION_BATCH = 500
+
+
+@dataclass
+class Cost:
+    """What a run has spent; passes are counted in examples."""
+
+    steps: int = 0
+    trained: int = 0
+    forward: int = 0
+    backward: int = 0
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Run:
+    """Network, optimizer and strategy of one run; the step size follows half a cosine over its epochs."""
+
+    model: nn.Module
+    train: Examples
+    strategy: Strategy
+    epochs: int
+    step_size: float
+    momentum: float
+    weight_decay: float
+
+    def __post_init__(self) -> None:
+        self.cost = Cost()
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=self.step_size, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+        self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
+
+    def to_the_end(self) -> Cost:
+        """Train all epochs; planning, scoring and selecting are on the clock."""
+        self.model.train()
+        started, processor = time.perf_counter(), time.process_time()
+        for epoch in range(self.epochs):
+            self.train_one_epoch(epoch)
+        self.cost.seconds = time.perf_counter() - started
+        self.cost.processor_seconds = time.process_time() - processor
+        return self.cost
+
+    def train_one_epoch(self, epoch: int) -> None:
+        """Every method is this loop."""
+        strategy, sampler = self.strategy, self.strategy.sampler
+        sampler.set_epoch(epoch, scores=None if strategy.score is None else self.all_scores)
+        num_batches = sampler.steps_left
+        for number, indices in enumerate(torch.tensor(list(sampler)).split(sampler.loader_batch_size)):
+            batch, weights = self.selected(self.train.batch(indices))
+            self.set_step_size((epoch + number / num_batches) / self.epochs)
+            logits, losses = self.update(batch, weights)
+            sampler.step(losses if strategy.remembers else None, **self.learnt(logits, batch))
+        if strategy.top is not None:
+            strategy.top.observe()
+
+    def selected(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+        """What is trained on, with its weights; None for ones."""
+        strategy = self.strategy
+        if strategy.select is None:
+            return batch, strategy.sampler.weights if strategy.weighted else None
+        kept, weights = strategy.select.weighted(self.model, batch)
+        self.cost.forward += len(batch[1])
+        return kept, weights
+
+    def update(self, batch: Batch, weights: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step; logits and losses before it."""
+        inputs, targets = batch
+        self.optimizer.zero_grad(set_to_none=True)
+        logits = self.model(inputs)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        self.objective(logits, losses, targets, weights).backward()
+        self.optimizer.step()
+        self.cost.steps += 1
+        for name in ("trained", "forward", "backward"):
+            setattr(self.cost, name, getattr(self.cost, name) + len(targets))
+        return logits.detach(), losses.detach()
+
+    def objective(
+        self, logits: torch.Tensor, losses: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None
+    ) -> torch.Tensor:
+        """What is minimised in this step."""
+        if self.strategy.top is not None:
+            return self.strategy.top.mean(losses, correct=logits.argmax(1) == targets)
+        return losses.mean() if weights is None else (weights.to(losses) * losses).mean()
+
+    def all_scores(self) -> torch.Tensor:
+        """The score of every training example at the current weights."""
+        if self.strategy.score is None:
+            raise RuntimeError("this strategy has no score")
+        self.cost.forward += len(self.train)
+        parts = torch.arange(len(self.train)).split(_EVALUATION_BATCH)
+        return torch.cat([self.strategy.score(self.model, self.train.batch(part)) for part in parts])
+
+    def learnt(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
+        """What an ordering that learns from gradients is given."""
+        return {} if self.last_layer is None else {"gradients": self.last_layer.gradients(logits, batch[1])}
+
+    def set_step_size(self, progress: float) -> None:
+        """Half a cosine, from the first step size down to 0."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.step_size * (1 + math.cos(math.pi * progress)) / 2
+
+
+class _LastLayer:
+    """The gradients of the last linear layer, example by example, from the training step's own numbers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        last = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
+        last.register_forward_hook(self._keep)
+
+    def _keep(self, _module: nn.Module, inputs: tuple[torch.Tensor, ...], _outputs: torch.Tensor) -> None:
+        self._inputs = inputs[0].detach()
+
+    def gradients(self, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """(softmax(z) - onehot(y)) h^T, flat, shape (B, C H)."""
+        errors = logits.softmax(1)
+        errors[torch.arange(len(targets)), targets] -= 1
+        return torch.einsum("bc,bh->bch", errors, self._inputs).flatten(1)
+
+
+@torch.no_grad()
+def accuracy_and_loss(model: nn.Module, data: Examples) -> tuple[float, float]:
+    """In percent, and the mean loss."""
+    was_training = model.training
+    model.eval()
+    num_right = loss = 0.0
+    for inputs, targets in _batches(data):
+        logits = model(inputs)
+        loss += F.cross_entropy(logits, targets, reduction="sum").double().item()
+        num_right += (logits.argmax(1) == targets).sum().item()
+    model.train(was_training)
+    return 100 * num_right / len(data), loss / len(data)
+
+
+def _batches(data: Examples) -> Iterator[Batch]:
+    for indices in torch.arange(len(data)).split(_EVALUATION_BATCH):
+        yield data.batch(indices)

@@ -1,0 +1,122 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradorder as go
+
+
+def visits(sampler, epochs, losses_of=lambda indices, epoch: torch.ones(len(indices))):
+    """The examples of every epoch, trained as a user would."""
+    seen = []
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        indices = list(sampler_batches(sampler, epoch, losses_of))
+        seen.append(indices)
+    return seen
+
+
+def sampler_batches(sampler, epoch, losses_of):
+    batch = []
+    for index in sampler:
+        batch.append(index)
+        yield index
+        if len(batch) == sampler.batch_size:
+            sampler.step(losses_of(torch.tensor(batch), epoch))
+            batch = []
+    if batch:
+        sampler.step(losses_of(torch.tensor(batch), epoch))
+
+
+@given(
+    num_examples=st.integers(20, 200),
+    epochs=st.integers(1, 30),
+    budget=st.floats(0.05, 1),
+    batch_size=st.integers(1, 40),
+)
+def test_the_budget_is_kept_or_refused(num_examples, epochs, budget, batch_size):
+    try:
+        sampler = go.recommended(num_examples, batch_size, epochs=epochs, budget=budget)
+    except ValueError as error:
+        assert "budget" in str(error)  # noqa: PT017 - whether it is raised is up to the numbers
+        return
+    lengths = []
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch, scores=torch.rand(num_examples))
+        lengths.append(len(sampler))
+    # ceil adds less than one example per epoch
+    assert budget * epochs * num_examples <= sum(lengths) + 1e-6
+    assert sum(lengths) < budget * epochs * num_examples + epochs
+    assert lengths[0] == lengths[-1] == num_examples
+
+
+def test_steps_are_known_up_front():
+    sampler = go.recommended(1000, batch_size=64, epochs=20, budget=0.5)
+    promised = sampler.num_steps(0, 20)
+    seen = visits(sampler, 20)
+    assert promised == sum(-(-len(indices) // 64) for indices in seen)
+
+
+def test_no_example_is_forgotten():
+    epochs = 20
+    easy = torch.zeros(400)
+    easy[:40] = 5.0
+    seen = visits(go.recommended(400, 50, epochs=epochs, budget=0.3), epochs, lambda indices, _: easy[indices])
+    for first in range(1, epochs - 8):
+        window = {index for epoch in range(first, first + 8) for index in seen[epoch]}
+        assert len(window) == 400
+
+
+def test_hard_examples_come_more_often_but_not_always():
+    losses = torch.full((400,), 0.04)
+    losses[:100] = 1.0
+    epochs = 50
+    seen = visits(go.recommended(400, 50, epochs=epochs, budget=0.5), epochs, lambda indices, _: losses[indices])
+    partial = [indices for indices in seen if len(indices) < 400]
+
+    def rate(wanted):
+        return sum(index in wanted for indices in partial for index in indices) / len(partial) / len(wanted)
+
+    hard, easy = rate(set(range(100))), rate(set(range(100, 400)))
+    assert 0.7 < hard < 0.98
+    assert 0.2 < easy < 0.5
+
+
+def test_what_was_drawn_is_shuffled():
+    losses = torch.linspace(1, 100, 1000)
+    seen = visits(go.recommended(1000, 100, epochs=10), 5, lambda indices, _: losses[indices])
+    for indices in seen[1:]:
+        first, last = indices[: len(indices) // 2], indices[len(indices) // 2 :]
+        assert abs(losses[first].mean() - losses[last].mean()) < 10  # sorted, they would differ by about 40
+
+
+def test_full_budget_is_plain_reshuffling():
+    seen = visits(go.recommended(100, 10, epochs=4, budget=1.0), 4)
+    assert all(sorted(indices) == list(range(100)) for indices in seen)
+
+
+def test_labels_give_balanced_batches():
+    labels = torch.arange(100) % 5
+    sampler = go.recommended(100, 10, epochs=10, labels=labels)
+    for indices in visits(sampler, 10):
+        for batch in torch.tensor(indices).split(10):
+            if len(batch) == 10:
+                assert labels[batch].bincount(minlength=5).tolist() == [2] * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"epochs": 3, "budget": 0.6},
+            "budget must be more than 0.67 with epochs=3, as 2 of them are complete, got 0.6",
+        ),
+        ({"epochs": 10, "budget": 0.2}, "budget must be more than 0.2 with epochs=10"),
+        ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),
+        ({"epochs": 10, "budget": 1.5}, r"budget must be in \(0, 1\], got 1.5"),
+        ({"epochs": 0}, "epochs must be a positive integer, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        go.recommended(100, 10, **settings)
