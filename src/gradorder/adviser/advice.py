@@ -117,13 +117,13 @@ class Advice:
         ]
 
     def _table(self) -> list[str]:
-        head = f"{'score':<20}{'cost':>6}{'rank correlation':>18}{'gain':>8}{'gain per time':>15}{'keep=0.5 saves':>16}"
+        head = f"{'score':<18}{'cost':>5}{'rank corr.':>12}{'gain':>7}{'gain per time':>15}{'keep=0.5 saves':>16}"
         return [head, *(_row(score) for score in self.scores)]
 
     def _remarks(self) -> list[str]:
         remarks = [
             f"Cost is a part of a training step on {self.batch_size} examples, {_seconds(self.step_seconds)}.",
-            "Losses remembered from training cost nothing; those of a real run are up to an epoch old.",
+            "Losses remembered from training cost nothing; those of a real run are older.",
         ]
         remarks += [
             f"Scoring every epoch by {score.name} would add {score.cost:.0%} to its time."
@@ -140,7 +140,7 @@ def _row(score: ScoreAdvice) -> str:
     correlation = "-" if score.rank_correlation is None else f"{score.rank_correlation:.2f}"
     saving = f"at most {score.half_saving:.0%}" if score.half_saving > 0 else "nothing"
     return (
-        f"{score.name:<20}{score.cost:>6.0%}{correlation:>18}{score.gain:>8.2f}{score.gain_per_time:>15.2f}{saving:>16}"
+        f"{score.name:<18}{score.cost:>5.0%}{correlation:>12}{score.gain:>7.2f}{score.gain_per_time:>15.2f}{saving:>16}"
     )
 
 
