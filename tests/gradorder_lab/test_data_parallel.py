@@ -104,7 +104,7 @@ def test_a_slice_of_its_own_selects_and_normalises_otherwise_but_learns_as_much(
 
 
 def slices_of_a_score():
-    run = training._begin(replace(SMALL, num_train=1100), 0, Workspace())  # parts of 500, 500, 100
+    run = training.begin(replace(SMALL, num_train=1100), 0, Workspace())  # parts of 500, 500, 100
     own = [len(part) for part in processes.own(torch.arange(1100).split(500))]
     return own, run.scores(), run.cost.scored
 
@@ -130,7 +130,7 @@ def slices_of_a_score_with(batch_size):
 
 def running_statistics():
     """Of a network after an epoch, on this process, and what each process's own were before they were averaged."""
-    run = training._begin(OWN_WAY["BatchNorm"], 0, Workspace())
+    run = training.begin(OWN_WAY["BatchNorm"], 0, Workspace())
     own = []
     original, processes.average_ = processes.average_, lambda tensors: own.append([one.clone() for one in tensors])
     training.train_one_epoch(run, 0)

@@ -129,7 +129,7 @@ def data_parallel(model: nn.Module) -> nn.Module:
         return model
     known = signature(DistributedDataParallel).parameters  # torch 2.13 has given the argument another name
     argument = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    return DistributedDataParallel(model, **{argument: False})
+    return DistributedDataParallel(model, **{argument: False})  # type: ignore[arg-type]
 
 
 def as_in_whole_batch(
