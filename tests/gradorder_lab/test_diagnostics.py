@@ -48,6 +48,7 @@ def test_an_epoch_in_tenths_is_the_epoch():
     first, last = batches[:4], batches[-4:]
     assert tenths[0].score == pytest.approx(scores[torch.cat(first)].mean().item(), rel=1e-5)
     assert tenths[-1].score == pytest.approx(scores[torch.cat(last)].mean().item(), rel=1e-5)
+    assert tenths[0].ink == pytest.approx(run.train.images[torch.cat(first)].numpy().mean())
     assert (tenths[-1].last_batch, len(batches[-1])) == (8, 8)
     assert tenths[-1].last_score == pytest.approx(scores[batches[-1]].mean().item(), rel=1e-5)
     assert tenths[-1].largest_class == max(

@@ -1,8 +1,9 @@
 """What the batches of an epoch hold, and what they do to the network: sorted, dealt and random.
 
-    python -m gradorder_lab.neural.diagnostics results/epoch_diagnostics.csv
+    python -m gradorder_lab.neural.diagnostics results/epoch_diagnostics.csv [DATA]
 
-trains the 2-layer net on the shipped part of MNIST and writes a row for each tenth of each epoch, for docs/neural.md.
+trains the 2-layer net on the shipped part of MNIST, and on all of it where DATA holds its files, and writes a row for
+each tenth of the first epochs, for docs/neural.md.
 """
 
 import csv
@@ -27,8 +28,11 @@ WAYS: dict[str, grey_images.MethodKey] = {
 }
 """All examples in three layouts, and the hardest half in two of them."""
 
-SIZES = (4480, 5000)
-"""Whole batches only, and, as in the recipes, a last batch of 8 examples."""
+SHIPPED = (4480, 5000)
+"""Whole batches only, and, as in the recipes of size "mini", a last batch of 8 examples."""
+
+WHOLE = 60_000
+EPOCHS = 3
 
 _PARTS = 10
 _BATCH = 500
@@ -42,6 +46,7 @@ class Tenth:
         epoch: from 0.
         tenth: from 1.
         score: mean gradient norm, as it was at the epoch's start, of the examples trained on.
+        ink: mean brightness of their pixels, 0 to 255.
         last_batch: how many examples the last batch has.
         last_score: their mean gradient norm.
         largest_class: the largest share that a class has in one of the batches.
@@ -53,6 +58,7 @@ class Tenth:
     epoch: int
     tenth: int
     score: float
+    ink: float
     last_batch: int
     last_score: float
     largest_class: float
@@ -78,6 +84,7 @@ def tenths(run: Training, epoch: int) -> Iterator[Tenth]:
             epoch=epoch,
             tenth=number + 1,
             score=scores[torch.cat(chosen)].mean().item(),
+            ink=run.train.images[torch.cat(chosen)].double().mean().item(),
             last_batch=len(chosen[-1]),
             last_score=scores[chosen[-1]].mean().item(),
             largest_class=max(classes),
@@ -92,20 +99,22 @@ def _losses(run: Training) -> torch.Tensor:
     return torch.cat([SCORES["loss"](run.model, run.train.batch(part)) for part in parts])
 
 
-def rows(num_train: int, way: str, seed: int = 0) -> Iterator[dict[str, object]]:
+def rows(num_train: int, way: str, data: Path | None = None) -> Iterator[dict[str, object]]:
     """One way; all ways have the same start."""
-    recipe = grey_images.recipe("mnist", "mini", "2-layer", 128, WAYS[way])
-    run = begin(replace(recipe, num_train=num_train), seed, Workspace())
-    for epoch in range(recipe.epochs):
+    recipe = grey_images.recipe("mnist", "paper" if num_train == WHOLE else "mini", "2-layer", 128, WAYS[way])
+    chosen = None if num_train == WHOLE else num_train
+    run = begin(replace(recipe, num_train=chosen), 0, Workspace(data=data))
+    for epoch in range(EPOCHS):
         for tenth in tenths(run, epoch):
             shown = {name: f"{one:.4g}" if isinstance(one, float) else one for name, one in asdict(tenth).items()}
             yield {"examples": num_train, "way": way, **shown}
 
 
-def main(path: Path) -> None:
+def main(path: Path, data: Path | None = None) -> None:
     """Write the table."""
     torch.set_num_threads(1)
-    found = [row for num_train in SIZES for way in WAYS for row in rows(num_train, way)]
+    sizes = SHIPPED if data is None else (*SHIPPED, WHOLE)
+    found = [row for num_train in sizes for way in WAYS for row in rows(num_train, way, data)]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(found[0]))
         writer.writeheader()
@@ -113,4 +122,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))
