@@ -44,6 +44,7 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/score_dataset.py
 	$(BENCH_PYTHON) benchmarks/bounds.py
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
+	$(BENCH_PYTHON) benchmarks/neural_training.py
 
 soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
 	$(BIN)/python benchmarks/soak.py

@@ -81,7 +81,7 @@ def reproduce(
             settings = reproduction.Settings(size.value, seeds, jobs, cluster, data, device.value, threads)
             reproduction.reproduce(experiments or [], out, settings)
         except reproduction.Interrupted as stopped:
-            again = shlex.join(["gradorder", *sys.argv[1:]])
+            again = shlex.join([*_command(), *sys.argv[1:]])
             print(  # noqa: T201
                 f"Interrupted: {stopped.num_finished} of {stopped.num_asked} runs are finished and kept in {out}.\n"
                 f"To go on from there: {again}",
@@ -103,6 +103,14 @@ def report(
         from gradorder_lab import shipped  # noqa: PLC0415
 
         print(f"Page: {page.write(shipped.summary_of(out), out)}")  # noqa: T201
+
+
+def _command() -> list[str]:
+    """What this program was started with."""
+    from gradorder_lab.neural.processes import num_launched  # noqa: PLC0415
+
+    is_alone = num_launched() == 1
+    return ["gradorder"] if is_alone else ["torchrun", f"--nproc-per-node={num_launched()}", "-m", "gradorder_lab"]
 
 
 @contextmanager

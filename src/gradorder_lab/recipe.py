@@ -45,6 +45,11 @@ class Recipe(ABC):
         """Recipes of a later stage build on what those of an earlier one leave behind."""
         return 0
 
+    @property
+    def is_data_parallel(self) -> bool:
+        """Whether the processes of torchrun share a run."""
+        return False
+
     @abstractmethod
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it."""

@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab import environment, experiments, printed, report, sweep
+from gradorder_lab.errors import LabError
 from gradorder_lab.experiment import Experiment, Size
+from gradorder_lab.neural import processes
 from gradorder_lab.store import Store, only_one
 from gradorder_lab.summary import Summary
 from gradorder_lab.workspace import Workspace
@@ -47,10 +49,21 @@ class Settings:
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Settings) -> None:
-    """Run the experiments and leave their rows and the page in `out`."""
-    console = Console()
+    """Run the experiments and leave their rows and the page in `out`; under torchrun, on all of its processes."""
     asked = experiments.chosen(names)
+    if processes.num_launched() > 1 and settings.cluster is not None:
+        raise LabError("--cluster must not be given under torchrun: choose one of the two")
+    with processes.joined(settings.device):
+        if processes.is_first():
+            _reproduce(asked, out, settings)
+        else:
+            sweep.follow(_workspace(out, settings))
+
+
+def _reproduce(asked: Sequence[Experiment], out: Path, settings: Settings) -> None:
+    console = Console()
     facts = environment.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
+    facts |= {"processes": processes.num_launched()} if processes.num_launched() > 1 else {}
     with only_one(out), Store(out, facts) as store:
         _run(asked, settings, store, out, console)
         summary = Summary.of(store, experiments.all_recipes())
@@ -59,9 +72,13 @@ def reproduce(names: Sequence[str], out: Path, settings: Settings) -> None:
     console.print(f"Page: {page}", f"Rows: {out / 'runs.sqlite'}", sep="\n", soft_wrap=True, highlight=False)
 
 
+def _workspace(out: Path, settings: Settings) -> Workspace:
+    return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
+
+
 def _run(asked: Sequence[Experiment], settings: Settings, store: Store, out: Path, console: Console) -> None:
     seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
-    workspace = Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
+    workspace = _workspace(out, settings)
     pieces = sweep.missing(asked, settings.size, seeds, store, workspace)
     num_asked = sum(len(experiment.recipes(settings.size)) * seeds[experiment.name] for experiment in asked)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)

@@ -11,14 +11,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
 from joblib import Parallel, delayed, parallel_config
 
+from gradorder.ranks import world_size
 from gradorder_lab.errors import LabError
 from gradorder_lab.experiment import Experiment, Size
+from gradorder_lab.neural import processes
+from gradorder_lab.neural.recipe import NeuralRecipe
 from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.store import Store
 from gradorder_lab.workspace import Workspace
@@ -39,6 +42,11 @@ class Piece:
     def stage(self) -> int:
         """When it may be run."""
         return max(recipe.stage for recipe in self.recipes)
+
+    @property
+    def is_data_parallel(self) -> bool:
+        """Whether the processes of torchrun share it."""
+        return all(recipe.is_data_parallel for recipe in self.recipes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +76,42 @@ def missing(
 def run_all(
     pieces: Sequence[Piece], store: Store, *, jobs: int, cluster: str | None, on_finished: Callable[[Finished], None]
 ) -> None:
-    """Run every piece, stage by stage, and keep each run as soon as its piece is there."""
+    """Run every piece, stage by stage, and keep each run as soon as its piece is there.
+
+    Under torchrun the networks come first, on all processes; then the others leave, and the rest is run as ever.
+    """
+
+    def keep(runs: Iterable[Finished]) -> None:
+        for finished in runs:
+            store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
+            on_finished(finished)
+
+    shared = [piece for piece in pieces if piece.is_data_parallel] if world_size() > 1 else []
+    for piece in sorted(shared, key=lambda piece: piece.stage):
+        keep(_led(piece))
+    processes.tell(None)
+    processes.part()
+    alone = [piece for piece in pieces if piece not in shared]
     with _backend(jobs, cluster), warnings.catch_warnings():
         # loky replaces workers that have grown, and says so; nothing is lost
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        for stage in sorted({piece.stage for piece in pieces}):
+        for stage in sorted({piece.stage for piece in alone}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in pieces if piece.stage == stage):
-                for finished in runs:
-                    store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
-                    on_finished(finished)
+            for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in alone if piece.stage == stage):
+                keep(runs)
+
+
+def _led(piece: Piece) -> Iterator[Finished]:
+    """The runs of a piece, which the other processes of torchrun are told to share."""
+    for recipe in piece.recipes:
+        processes.tell({"recipe": vars(recipe), "seed": piece.seed})
+        yield from run_piece(replace(piece, recipes=(recipe,)))
+
+
+def follow(workspace: Workspace) -> None:
+    """What every other process of torchrun does: share the runs that the first one says, until there are no more."""
+    while (told := processes.listen()) is not None:
+        run_piece(Piece((NeuralRecipe(**told["recipe"]),), told["seed"], workspace))
 
 
 def _work(piece: Piece, owner: int) -> list[Finished]:

@@ -127,7 +127,7 @@ def test_random_epochs_are_trained_once(tmp_path, monkeypatch):
 
 def test_sort_first_hands_out_the_hardest_balanced():
     recipe = of_method("mini ordered", "first")
-    run = training._begin(recipe, 0, Workspace())
+    run = training.begin(recipe, 0, Workspace())
     scores = run.scores()
     batches = list(run.batches(0))
     assert [len(batch) for batch in batches] == [25] * 6
@@ -142,7 +142,7 @@ def test_sort_first_hands_out_the_hardest_balanced():
 
 def test_sort_within_trains_on_the_hardest_half_of_each_batch():
     recipe = of_method("mini ordered", "within")
-    run = training._begin(recipe, 0, Workspace())
+    run = training.begin(recipe, 0, Workspace())
     indices = next(iter(run.batches(0)))
     batch = run.train.batch(indices)
     norms = go.gradient_norms(run.model, batch)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, final
 
+from gradorder.ranks import world_size
 from gradorder_lab.neural import training
 from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.workspace import Workspace
@@ -82,6 +83,11 @@ class NeuralRecipe(Recipe):
         return 0 if self.method == "full random" else 1
 
     @property
+    def is_data_parallel(self) -> bool:
+        """Every run."""
+        return True
+
+    @property
     def branch_epochs(self) -> tuple[int, ...]:
         """Where other runs branch off from a random one."""
         return tuple(start_epoch_at(part, self.epochs) for part in START_PARTS)
@@ -100,7 +106,8 @@ class NeuralRecipe(Recipe):
     def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path:
         """Where its last state is kept, or, as a branch point for others, that after `epoch` epochs."""
         settings = vars(self.warm_up if self.method == "full random" else self)
-        identity = json.dumps([self.revision, seed, workspace.device, workspace.threads, settings], sort_keys=True)
+        where = (workspace.device, workspace.threads, *([world_size()] if world_size() > 1 else []))
+        identity = json.dumps([self.revision, seed, *where, settings], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()[:24]
         directory = workspace.checkpoints or Path()
         return directory / (f"{name}.pt" if epoch is None else f"{name}-{epoch}.pt")

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from gradorder.batches import Batch
 from gradorder.layouts import Layout
 from gradorder_lab import datasets, models
 from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
-from gradorder_lab.neural import checkpoint
+from gradorder_lab.errors import LabError
+from gradorder_lab.neural import checkpoint, processes
 from gradorder_lab.neural.step_sizes import step_size_named
 from gradorder_lab.recipe import Rows
 from gradorder_lab.workspace import Workspace
@@ -44,7 +45,7 @@ _EVALUATION_BATCH = 500
 
 @dataclass
 class Cost:
-    """What a run has spent so far; passes are counted in examples."""
+    """What a run has spent so far; passes are counted in examples, over all processes."""
 
     updates: int = 0
     trained: int = 0
@@ -57,7 +58,10 @@ class Cost:
 
 @dataclass(eq=False)
 class Training:
-    """The moving parts of one run. The epochs before its start epoch are another run's: the random one's."""
+    """The moving parts of one run. The epochs before its start epoch are another run's: the random one's.
+
+    Under torchrun every process has one, and they meet in `settle`: after an epoch all are the same.
+    """
 
     recipe: "NeuralRecipe"
     seed: int
@@ -73,29 +77,34 @@ class Training:
         # Convolutions are faster with the channels last; a layout changes rounding, never what is computed.
         self.model = _model(recipe, self.train, self.seed).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network = processes.data_parallel(self.model)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
         )
-        self.random = go.OrderedSampler(len(self.train), recipe.batch_size, ordering=go.Shuffled(), seed=self.seed)
-        self.ordered = _ordered_sampler(recipe, self.train, self.seed)
+        random, ordered = _samplers(recipe, self.train, self.seed)
+        self.sampler = random if ordered is None else ordered
         self.step_size = step_size_named(
-            recipe.schedule, recipe.step_size, steps_per_epoch=self.random.num_steps(0, 1), epochs=recipe.epochs
+            recipe.schedule, recipe.step_size, steps_per_epoch=random.num_steps(0, 1), epochs=recipe.epochs
         )
         self.score = SCORES[recipe.score]
         self.select = go.KeepHardest(recipe.keep, score=self.score) if _selects(recipe) else None
 
     def batches(self, epoch: int) -> Iterator[torch.Tensor]:
-        """The examples of each batch of this epoch."""
-        sampler = self.random if self.ordered is None else self.ordered
-        sampler.set_epoch(epoch, scores=self.scores)
-        indices = torch.tensor(list(sampler))
-        yield from indices.split(sampler.loader_batch_size)
+        """The examples of each batch of this epoch; under torchrun, of this process's slice of it."""
+        self.sampler.set_epoch(epoch, scores=self.scores)
+        # Not torch.tensor(list(...)): for a small network that alone is 2% of the epoch.
+        indices = torch.from_numpy(np.fromiter(self.sampler, np.int64, len(self.sampler)))
+        for batch in indices.split(self.sampler.loader_batch_size):
+            yield batch
+            self.sampler.step()
 
     def scores(self) -> torch.Tensor:
         """The score of every training example at the current weights."""
-        with self.scoring(len(self.train)):
-            parts = torch.arange(len(self.train), device=self.device).split(_EVALUATION_BATCH)
-            return torch.cat([self.score(self.model, self.train.batch(part)) for part in parts])
+        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_EVALUATION_BATCH))
+        indices = torch.cat([torch.arange(0, device=self.device), *parts])
+        with self.scoring(len(indices)):
+            scored = [self.score(self.model, self.train.batch(part)) for part in parts]
+            return processes.in_order(indices, torch.cat([torch.empty(0, device=self.device), *scored]))
 
     def selected(self, batch: Batch) -> Batch:
         """Algorithm 4: the hardest part of the batch."""
@@ -110,7 +119,8 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.step_size(self.cost.updates, epoch)
         self.optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(self.model(inputs), targets).backward()
+        loss = F.cross_entropy(self.network(inputs), targets)
+        (loss if self.network is self.model else loss * self.sampler.loss_scale).backward()
         self.optimizer.step()
         self.cost.updates += 1
         for name in ("trained", "forward", "backward"):
@@ -122,7 +132,10 @@ class Training:
             return None
         state = np.random.SeedSequence((self.seed, epoch, 1)).generate_state(1, np.uint64)
         generator = torch.Generator(self.device).manual_seed(int(state[0]))
-        return lambda images: random_crop_and_flip(images, generator)
+        of_batch = partial(random_crop_and_flip, generator=generator)
+        if self.network is self.model:
+            return of_batch
+        return lambda images: processes.as_in_whole_batch(of_batch, images, self.sampler.loss_scale)
 
     @contextmanager
     def scoring(self, num_examples: int) -> Iterator[None]:
@@ -133,6 +146,14 @@ class Training:
         self.cost.scored += num_examples
         self.cost.forward += num_examples
         self.cost.backward += num_examples if self.recipe.score in _WITH_BACKWARD else 0
+
+    def settle(self, before: Cost) -> None:
+        """What the processes have done since then, put together; BatchNorm's running statistics are averaged."""
+        counts = ("trained", "scored", "forward", "backward")
+        spent = processes.summed(*(getattr(self.cost, name) - getattr(before, name) for name in counts))
+        for name, number in zip(counts, spent, strict=True):
+            setattr(self.cost, name, getattr(before, name) + int(number))
+        processes.average_(self.model.buffers())
 
     def clock(self) -> float:
         """Seconds, once the device has done what it was asked for."""
@@ -172,46 +193,49 @@ class Training:
 
 def train_one_epoch(training: Training, epoch: int) -> None:
     """Random reshuffling, Algorithm 3 and Algorithm 4 are this loop."""
-    started = training.clock()
+    started, before = training.clock(), replace(training.cost)
     augment = training.augmentation(epoch)
     training.model.train()
     for indices in training.batches(epoch):
         batch = training.train.batch(indices, augment)
         batch = training.selected(batch)
         training.update(batch, epoch)
+    training.settle(before)
     training.cost.seconds += training.clock() - started
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, data: ImageDataset) -> tuple[float, float]:
-    """Mean loss, and accuracy in percent."""
+    """Mean loss, and accuracy in percent; under torchrun each process takes its share of the data."""
     was_training = model.training
     model.eval()
     loss = num_right = 0.0
-    for indices in torch.arange(len(data), device=data.images.device).split(_EVALUATION_BATCH):
+    for indices in processes.own(torch.arange(len(data), device=data.images.device).split(_EVALUATION_BATCH)):
         inputs, targets = data.batch(indices)
         logits = model(inputs)
         loss += F.cross_entropy(logits, targets, reduction="sum").double().item()
         num_right += (logits.argmax(1) == targets).sum().item()
     model.train(was_training)
+    loss, num_right = processes.summed(loss, num_right)
     return loss / len(data), 100 * num_right / len(data)
 
 
 def run(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Rows:
     """Train to the end, from the last checkpoint of this run or of the random epochs that it shares."""
-    training = _begin(recipe, seed, workspace)
+    training = begin(recipe, seed, workspace)
     for epoch in range(training.next_epoch, recipe.epochs):
         _advance(training, epoch)
         _save(training, workspace)
     return training.rows()
 
 
-def _begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
+def begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
     """Where the run stopped, or where it branches off, or its start."""
-    train, test = _data(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
+    train, test = processes.first_then_others(
+        lambda: _data(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
+    )
     training = Training(recipe, seed, torch.device(workspace.device), train, test)
-    own = None if workspace.checkpoints is None else recipe.checkpoint(seed, workspace)
-    state = None if own is None else checkpoint.load(own)
+    state = _saved(recipe.checkpoint(seed, workspace), workspace)
     if state is None and recipe.start_epoch > 0:
         state = _warmed_up(recipe, seed, workspace)
     if state is not None:
@@ -221,14 +245,18 @@ def _begin(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Training:
     return training
 
 
-def _warmed_up(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> checkpoint.State:
+def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
+    """The checkpoint that the first process finds."""
+    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load(path))
+
+
+def _warmed_up(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Mapping[str, Any]:
     """The family's random run at the start epoch, trained as far as it is not there yet."""
     warm_up = recipe.warm_up
-    if workspace.checkpoints is not None:
-        found = checkpoint.load(warm_up.checkpoint(seed, workspace, recipe.start_epoch))
-        if found is not None:
-            return found
-    training = _begin(warm_up, seed, workspace)
+    found = _saved(warm_up.checkpoint(seed, workspace, recipe.start_epoch), workspace)
+    if found is not None:
+        return found
+    training = begin(warm_up, seed, workspace)
     for epoch in range(training.next_epoch, recipe.start_epoch):
         _advance(training, epoch)
         _save(training, workspace)
@@ -246,11 +274,22 @@ def _advance(training: Training, epoch: int) -> None:
 def _save(training: Training, workspace: Workspace) -> None:
     """The state to go on from, and, of a random run, the states that others branch off from."""
     recipe, seed, epoch = training.recipe, training.seed, training.next_epoch
-    if workspace.checkpoints is None:
+    if workspace.checkpoints is None or not processes.is_first():
         return
     if recipe.method == "full random" and epoch in recipe.branch_epochs:
         checkpoint.save(training.state(), recipe.checkpoint(seed, workspace, epoch))
     checkpoint.save(training.state(), recipe.checkpoint(seed, workspace))
+
+
+def _samplers(
+    recipe: "NeuralRecipe", train: ImageDataset, seed: int
+) -> tuple[go.OrderedSampler, go.OrderedSampler | None]:
+    """Of the random epochs, and of those from the start epoch on where that is another one."""
+    try:
+        random = go.OrderedSampler(len(train), recipe.batch_size, ordering=go.Shuffled(), seed=seed)
+        return random, _ordered_sampler(recipe, train, seed)
+    except ValueError as error:  # a batch that the processes of torchrun cannot share
+        raise LabError(f"{recipe.experiment}, {recipe.method}: {error}") from error
 
 
 def _ordered_sampler(recipe: "NeuralRecipe", train: ImageDataset, seed: int) -> go.OrderedSampler | None:
