@@ -253,9 +253,10 @@ function save(element, kind) {
   return Plotly.downloadImage({ data: traces(figure, state, false), layout: made }, { format: kind, filename: state.name, ...size });
 }
 
+const quoted = (text) => `"${String(text).replace(/"/g, '""')}"`;
+
 function csv(figure) {
   const axes = Object.keys(figure.xLabels);
-  const quoted = (text) => `"${String(text).replace(/"/g, '""')}"`;
   const lines = [["panel", "label", "seeds", ...axes, "mean", "low", "high"].map(quoted)];
   for (const panel of figure.panels)
     for (const curve of panel.curves)
@@ -263,6 +264,12 @@ function csv(figure) {
         const columns = [...axes.map((axis) => curve.x[axis]), curve.mean, curve.low, curve.high];
         lines.push([quoted(panel.title), quoted(curve.label), curve.seeds, ...columns.map((column) => arrays[column][row] ?? "")]);
       });
+  return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
+}
+
+/** A table as it stands on the page. */
+function tableCsv(element) {
+  const lines = [...element.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => quoted(cell.textContent.trim())));
   return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
 }
 
@@ -303,7 +310,13 @@ function onWidthChange() {
   redrawAll();
 }
 
+function prepareTable(element) {
+  const name = `${element.dataset.table}.csv`;
+  element.querySelector("[data-save]").addEventListener("click", () => saveText(name, tableCsv(element)));
+}
+
 document.querySelectorAll("figure[data-figure]:has(.plot)").forEach(prepare);
+document.querySelectorAll("figure[data-table]").forEach(prepareTable);
 onWidthChange.width = root.clientWidth;
 setTheme(rememberedTheme());
 if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
