@@ -10,8 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 
 from gradorder_lab import environment, experiments, printed, report, sweep
 from gradorder_lab.experiment import Experiment, Size
+from gradorder_lab.progress import Plan
 from gradorder_lab.store import Store, only_one
 from gradorder_lab.summary import Summary
+from gradorder_lab.tensorboard import TensorBoardLog
 from gradorder_lab.workspace import Workspace
 
 
@@ -35,6 +37,7 @@ class Settings:
         data: directory with the original files of the data sets.
         device: as torch names it.
         threads: of each process.
+        tensorboard: directory for TensorBoard to read, or None.
     """
 
     size: Size = "mini"
@@ -44,37 +47,63 @@ class Settings:
     data: Path | None = None
     device: str = "cpu"
     threads: int = 1
+    tensorboard: Path | None = None
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Settings) -> None:
     """Run the experiments and leave their rows and the page in `out`."""
     console = Console()
     asked = experiments.chosen(names)
+    log = None if settings.tensorboard is None else TensorBoardLog(settings.tensorboard)
     facts = environment.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
     with only_one(out), Store(out, facts) as store:
-        _run(asked, settings, store, out, console)
+        _log_finished(log, asked, settings, store)
+        _run(asked, settings, store, out, console=console, log=log)
         summary = Summary.of(store, experiments.all_recipes())
     printed.show(console, summary, asked)
     page = report.write(summary, out)
     console.print(f"Page: {page}", f"Rows: {out / 'runs.sqlite'}", sep="\n", soft_wrap=True, highlight=False)
 
 
-def _run(asked: Sequence[Experiment], settings: Settings, store: Store, out: Path, console: Console) -> None:
+def _log_finished(log: TensorBoardLog | None, asked: Sequence[Experiment], settings: Settings, store: Store) -> None:
+    """What an earlier call has left in the store."""
+    if log is not None:
+        for recipe in (recipe for experiment in asked for recipe in experiment.recipes(settings.size)):
+            for seed, rows in store.rows(recipe).items():
+                log.add(recipe, seed, rows)
+
+
+def _run(
+    asked: Sequence[Experiment],
+    settings: Settings,
+    store: Store,
+    out: Path,
+    *,
+    console: Console,
+    log: TensorBoardLog | None,
+) -> None:
     seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
     workspace = Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
     pieces = sweep.missing(asked, settings.size, seeds, store, workspace)
     num_asked = sum(len(experiment.recipes(settings.size)) * seeds[experiment.name] for experiment in asked)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
+    Plan.of(asked, settings.size, seeds, num_finished).save(out)
     columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
+
+        def on_finished(run: sweep.Finished) -> None:
+            progress.advance(bar)
+            if log is not None:
+                log.add(run.recipe, run.seed, run.rows)
+
         try:
             sweep.run_all(
                 pieces,
                 store,
                 jobs=settings.jobs,
                 cluster=settings.cluster,
-                on_finished=lambda _: progress.advance(bar),
+                on_finished=on_finished,
             )
         except KeyboardInterrupt as error:
             raise Interrupted(int(progress.tasks[0].completed), num_asked) from error

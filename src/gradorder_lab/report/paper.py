@@ -147,7 +147,7 @@ def _selection_in_text() -> Item:
         ("selection-shown",),
         ("selection",),
         tuple(parts),
-        "Step decreasing per iteration; 15 random epochs on all data, then 10 of the method. All cells: from Figure 10 on.",
+        "Step decreasing per iteration; 15 random epochs, then 10 of the method. All cells: from Figure 10 on.",
     )
 
 

@@ -34,8 +34,14 @@ def write(summary: Summary, out: Path) -> Path:
     return path
 
 
-def render(page: Page) -> str:
-    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`."""
+def render(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
+    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
+
+    Args:
+        page: what stands on it.
+        live_version: of a page that asks its server for newer versions of itself; None for a page on its own.
+        whole: without it plotly is left out, for a page that has it already.
+    """
     environment = Environment(
         loader=PackageLoader(__package__, _TEMPLATES),
         autoescape=True,
@@ -57,8 +63,14 @@ def render(page: Page) -> str:
         benchmark_command=headline.BENCHMARK_COMMAND,
         style=_own("page.css"),
         script=_own("page.js"),
-        plotly=_trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--")),
+        live_script=_own("live.js"),
+        live_version=live_version,
+        plotly=_plotly() if whole else "",
     )
+
+
+def _plotly() -> Markup:
+    return _trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--"))
 
 
 def _own(name: str) -> Markup:
