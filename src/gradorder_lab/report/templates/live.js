@@ -38,6 +38,7 @@ function putInPlace(block) {
   if (!old) document.getElementById(block.parentElement.id).append(put);
   else {
     keepOpen(old, put);
+    keepPlot(old, put);
     old.replaceWith(put);
   }
   const state = states.get(old);
@@ -47,6 +48,14 @@ function putInPlace(block) {
     reserve([put]);
   }
   if (put.dataset.table) prepareTable(put);
+}
+
+/** The drawing moves over, with the zoom that it has; it is drawn again from the new rows. */
+function keepPlot(old, put) {
+  const [before, after] = [old, put].map((block) => block.querySelector(".plot"));
+  if (!before || !after) return;
+  before.setAttribute("aria-label", after.getAttribute("aria-label"));
+  after.replaceWith(before);
 }
 
 /** What was unfolded stays so, what was scrolled too. */

@@ -116,7 +116,7 @@ function layout(figure, state, dark, width, isSaved) {
     ? { ink: "#e8eaed", grid: "#2b3137", paper: "#14171a", box: "#1c2024" }
     : { ink: "#1b1f24", grid: "#e6e9ec", paper: "#ffffff", box: "#ffffff" };
   const made = {
-    width, height, margin, annotations: [], hovermode: "x unified", showlegend: isSaved,
+    width, height, margin, annotations: [], hovermode: "x unified", hoverdistance: -1, showlegend: isSaved,
     uirevision: `${state.view} ${state.axis}`, // a zoom lasts until the axes are others
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
     paper_bgcolor: colours.paper, plot_bgcolor: "rgba(0,0,0,0)",
