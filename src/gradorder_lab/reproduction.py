@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab import environment, experiments, printed, report, sweep
+from gradorder_lab.data_hashes import data_hashes
 from gradorder_lab.experiment import Experiment, Size
 from gradorder_lab.progress import Plan
 from gradorder_lab.store import Store, only_one
@@ -56,6 +57,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Settings) -> None:
     asked = experiments.chosen(names)
     log = None if settings.tensorboard is None else TensorBoardLog(settings.tensorboard)
     facts = environment.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
+    facts |= data_hashes(asked, settings.size, settings.data)
     with only_one(out), Store(out, facts) as store:
         _log_finished(log, asked, settings, store)
         _run(asked, settings, store, out, console=console, log=log)

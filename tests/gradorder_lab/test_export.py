@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pa_csv
 
-from gradorder_lab import experiments, export
+from gradorder_lab import cli, experiments, export
 from gradorder_lab.convex import ConvexRecipe
 from gradorder_lab.errors import LabError
 from gradorder_lab.neural.recipe import NeuralRecipe
@@ -159,3 +159,18 @@ def test_a_failed_export_leaves_no_half_a_file(out, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         export.export(out, tmp_path / "to")
     assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_the_command_writes_below_out_unless_told(out, tmp_path, monkeypatch, capsys):
+    for arguments, where in (([], out / "export"), (["--to", str(tmp_path / "there")], tmp_path / "there")):
+        monkeypatch.setattr(sys, "argv", ["gradorder", "export", "--out", str(out), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 0
+        names = {"iris.parquet", "iris.csv", "mnist.parquet", "mnist.csv", "environments.json", "columns.csv"}
+        assert {path.name for path in where.iterdir()} == names
+        assert set(capsys.readouterr().out.split()) == {str(where / name) for name in names}
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(sys, "argv", ["gradorder", "export", "--out", str(out), "--to", str(tmp_path / "file")])
+    with pytest.raises(SystemExit, match="--to must be a directory that can be written to"):
+        cli.main()

@@ -1,10 +1,10 @@
 """What stands on the page, as data: the template only lays it out."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradorder_lab import experiments
+from gradorder_lab import data_hashes, experiments
 from gradorder_lab.claims import Claim, Comparison, Verdict
 from gradorder_lab.experiment import SIZES, Experiment, Size, largest_size
 from gradorder_lab.figures import Figure
@@ -169,6 +169,11 @@ class Page:
     num_environments: int
 
     @property
+    def has_data_hashes(self) -> bool:
+        """Whether it is known what the runs were fed with."""
+        return any(name.startswith(data_hashes.FACT) for name in self.facts)
+
+    @property
     def figures(self) -> list[Figure]:
         """All figures that can be drawn, in order."""
         blocks = [block for section in self.sections for block in section.blocks if not block.is_empty]
@@ -203,7 +208,7 @@ def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | 
     return drawn
 
 
-def command_for(names: Sequence[str]) -> str:
+def command_for(names: Iterable[str]) -> str:
     """What runs these experiments."""
     return f"gradorder reproduce {' '.join(names)} --size {_COMMANDED}"
 

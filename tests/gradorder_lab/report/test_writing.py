@@ -286,6 +286,25 @@ def test_provenance_shows_environments_and_seeds(full):
         assert word in text
 
 
+def test_hashes_of_the_data_are_shown_or_missed(full, full_summary):
+    ((text, _),) = full.all("section", id="provenance")
+    assert "Missing: the hashes of the data" in text
+    known = replace(full_summary, environments=({"sha256 of iris literal": "0123456789abcdef"},))
+    ((text, _),) = Parsed(writing.render(page_of(known))).all("section", id="provenance")
+    assert "0123456789abcdef" in text
+    assert "hashes of the data" not in text
+
+
+def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, full_summary):
+    ((text, _),) = full.all("section", id="headline")
+    strategies = [attributes["data-strategy"] for _, attributes in full.all("tr") if "data-strategy" in attributes]
+    assert strategies == [one.name for one in page_of(full_summary).headline.strategies]
+    assert "full random" in strategies
+    assert "python benchmarks/time_to_target.py" in text
+    ((text, _),) = empty.all("section", id="headline")
+    assert "gradorder reproduce mnist fashion-mnist cifar10 cifar100 --size cpu" in text
+
+
 def test_hostile_strings_stay_text(full_summary, full):
     text = writing.render(hostile_page(full_summary))
     page = Parsed(text)
