@@ -104,6 +104,34 @@ def test_every_claim_has_its_row(opened, shipped_address):
         assert row.locator(".claim-head .badge").inner_text().endswith(claim.verdict)
 
 
+def test_the_shipped_page_is_small_and_soon_ready(browser, shipped_address):
+    """Reading the page, drawing its first figure and toggling in it cost less than loading plotly does.
+
+    In processor time of the page's main thread, because the machine may have other things to do: on two free cores all
+    of it together should stay below two seconds.
+    """
+    assert writing.Path(shipped_address.removeprefix("file://")).stat().st_size < 10e6
+    context = browser.new_context(viewport=DESK)
+    page = context.new_page()
+    page.add_init_script("window.requestIdleCallback = () => {}")  # nothing is done ahead
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds_spent():
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+    page.goto(shipped_address)
+    page_seconds = seconds_spent()
+    page.evaluate("loadPlotly()")
+    plotly_seconds = seconds_spent() - page_seconds
+    figure(page, "synthetic").locator(".legend button").first.evaluate("button => button.click()")
+    until(page, f"{SYNTHETIC}.data.some((trace) => trace.visible === false)")
+    own_seconds = seconds_spent() - plotly_seconds
+    context.close()
+    assert own_seconds < 1.5 * plotly_seconds, (page_seconds, plotly_seconds, own_seconds)
+
+
 def test_a_toggle_hides_the_method_in_every_figure(page):
     shown = figure(page, "synthetic")
     assert all(traces(page, "synthetic", "trace.visible"))
