@@ -18,7 +18,8 @@ help:  ## list the targets
 reproduce: $(VENV)/.installed-lab  ## run the paper's experiments; verdicts here, page in runs/ (OUT=DIR to change)
 	$(BIN)/gradorder reproduce --out $(OUT)
 
-test: $(VENV)/.installed-dev  ## run every test, doctests and README included
+test: $(VENV)/.installed-dev  ## run every test, doctests and README included; the page's run in chromium
+	@scripts/install_browser.sh
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules

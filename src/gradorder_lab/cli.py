@@ -1,4 +1,4 @@
-"""The command line: `gradorder list`, `gradorder reproduce`, `gradorder report`.
+"""The command line: `gradorder list`, `gradorder reproduce`, `gradorder report`, `gradorder export`.
 
 Exit codes: 0 done, 1 something the user can mend (said in one line), 2 wrong usage, 130 interrupted.
 """
@@ -71,6 +71,9 @@ def reproduce(
     ] = None,
     device: Annotated[DeviceName, typer.Option(help="Where the networks are trained.")] = DeviceName.cpu,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory for the rows as scalars, for TensorBoard to read.")
+    ] = None,
 ) -> None:
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
@@ -78,7 +81,7 @@ def reproduce(
         from gradorder_lab import reproduction  # noqa: PLC0415
 
         try:
-            settings = reproduction.Settings(size.value, seeds, jobs, cluster, data, device.value, threads)
+            settings = reproduction.Settings(size.value, seeds, jobs, cluster, data, device.value, threads, tensorboard)
             reproduction.reproduce(experiments or [], out, settings)
         except reproduction.Interrupted as stopped:
             again = shlex.join([*_command(), *sys.argv[1:]])
@@ -95,14 +98,49 @@ def report(
     out: Annotated[
         Path, typer.Option(help="Directory with the rows of `reproduce`; the page is written there.")
     ] = Path("runs"),
+    *,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the page to this machine alone, as it grows, while `reproduce` runs.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Where --serve listens; 0 takes any free port.", show_default="8765"),
+    ] = None,
 ) -> None:
     """Write the page with every figure and verdict, from the rows in --out, or else from the shipped results."""
+    if serve:
+        _serve(out, port)
+        return
+    if port is not None:
+        raise typer.BadParameter("needs --serve", param_hint="--port")
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab import report as page  # noqa: PLC0415
         from gradorder_lab import shipped  # noqa: PLC0415
 
         print(f"Page: {page.write(shipped.summary_of(out), out)}")  # noqa: T201
+
+
+def _serve(out: Path, port: int | None) -> None:
+    with _one_line_errors():
+        from gradorder_lab import serving  # noqa: PLC0415
+
+        serving.serve(out, serving.DEFAULT_PORT if port is None else port, lambda text: print(text, flush=True))  # noqa: T201
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Directory with the rows of `reproduce`.")] = Path("runs"),
+    to: Annotated[Path | None, typer.Option(help="Directory for the files; --out/export for none.")] = None,
+) -> None:
+    """Write the rows in --out, or else the shipped results, as Parquet and CSV, with what every column means."""
+    where = out / "export" if to is None else to
+    _check_writable(where, "--to" if to is not None else "--out")
+    with _one_line_errors():
+        from gradorder_lab import export as exporting  # noqa: PLC0415
+
+        for path in exporting.export(out, where):
+            print(path)  # noqa: T201
 
 
 def _command() -> list[str]:
@@ -123,7 +161,7 @@ def _one_line_errors() -> Iterator[None]:
         sys.exit(f"gradorder: {error}")
 
 
-def _check_writable(out: Path) -> None:
+def _check_writable(out: Path, option: str = "--out") -> None:
     """Fail before the work, not after it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -131,7 +169,7 @@ def _check_writable(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        sys.exit(f"gradorder: --out must be a directory that can be written to, got {out}: {error.strerror}")
+        sys.exit(f"gradorder: {option} must be a directory that can be written to, got {out}: {error.strerror}")
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ def neural_panel(
 
 def _neural_curve(label: str, runs: RecipeSummary, column: str, from_epoch: int) -> Curve:
     shown = runs.bands["epoch"].mean >= from_epoch
-    x = {name: runs.bands[name].mean[shown] for name in ("epoch", "trained", "forward", "seconds")}
+    x = {name: runs.bands[name].mean[shown] for name in ("epoch", "updates", "trained", "forward", "seconds")}
     band = runs.bands[column]
     return Curve(label, x, Band(band.mean[shown], band.low[shown], band.high[shown]), len(runs.seeds))
 

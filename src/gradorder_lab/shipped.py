@@ -17,12 +17,18 @@ RESULTS = "lab.npz"
 
 
 def find() -> Path:
-    """The file: inside an installed package, or in `results/` of a source checkout."""
+    """The summary of the full run."""
+    found = find_file(RESULTS)
+    if found is None:
+        raise LabError("no results are shipped with this installation: run `gradorder reproduce` first")
+    return found
+
+
+def find_file(name: str) -> Path | None:
+    """A file of results: inside an installed package, or in `results/` of a source checkout; None without it."""
     package = Path(gradorder_lab.__file__).parent
-    for place in (package / "results" / RESULTS, package.parents[1] / "results" / RESULTS):
-        if place.exists():
-            return place
-    raise LabError("no results are shipped with this installation: run `gradorder reproduce` first")
+    places = (package / "results" / name, package.parents[1] / "results" / name)
+    return next((place for place in places if place.exists()), None)
 
 
 def summary_of(out: Path) -> Summary:

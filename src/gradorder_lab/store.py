@@ -11,6 +11,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +37,19 @@ CREATE TABLE IF NOT EXISTS runs (
 
 class StoreError(LabError):
     """The directory cannot be used to keep runs in."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """One run as it is kept; `environment` counts the entries of `Store.environments` from 0."""
+
+    experiment: str
+    revision: int
+    settings: Mapping[str, Setting]
+    seed: int
+    environment: int
+    seconds: float
+    rows: Rows
 
 
 class Store:
@@ -87,6 +101,32 @@ class Store:
         with _named(self.path):
             found = self._connection.execute(query, (self._recipe_id(recipe),)).fetchall()
         return {seed: _rows(columns, numbers) for seed, columns, numbers in found}
+
+    def recipes(self) -> list[tuple[str, Mapping[str, Setting]]]:
+        """Experiment and settings of every recipe that has been run, those that are no longer known among them."""
+        query = "SELECT experiment, settings FROM recipes WHERE id IN (SELECT recipe FROM runs) ORDER BY experiment, id"
+        with _named(self.path):
+            return [(name, json.loads(settings)) for name, settings in self._connection.execute(query)]
+
+    def columns(self, experiment: str) -> list[str]:
+        """The columns that rows of this experiment have, in order; not every row need have all."""
+        query = "SELECT DISTINCT columns FROM runs JOIN recipes ON recipes.id = runs.recipe WHERE experiment = ?"
+        with _named(self.path):
+            found = [json.loads(columns) for (columns,) in self._connection.execute(query, (experiment,))]
+        return list(dict.fromkeys(name for columns in found for name in columns))
+
+    def every_run(self, experiment: str) -> Iterator[StoredRun]:
+        """All runs of this experiment, recipe after recipe, those that are no longer known among them."""
+        query = (
+            "SELECT revision, settings, seed, environment, seconds, columns, numbers FROM runs"
+            " JOIN recipes ON recipes.id = runs.recipe WHERE experiment = ? ORDER BY recipe, seed"
+        )
+        with _named(self.path):
+            numbers = self._connection.execute("SELECT id FROM environments ORDER BY id").fetchall()
+            places = {number: place for place, (number,) in enumerate(numbers)}
+            for revision, settings, seed, environment, seconds, *rows in self._connection.execute(query, (experiment,)):
+                about = (experiment, revision, json.loads(settings), seed, places[environment], seconds)
+                yield StoredRun(*about, _rows(*rows))
 
     def num_runs(self) -> int:
         """How many runs are kept."""

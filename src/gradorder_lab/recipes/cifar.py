@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gradorder_lab.claims import Claim, Comparison
 from gradorder_lab.comparisons import accuracy_effect, cost_effect, effect
+from gradorder_lab.datasets.sources import SOURCES
 from gradorder_lab.experiment import Size, largest_size
 from gradorder_lab.figures import Figure, neural_panel
 from gradorder_lab.neural.recipe import Method, NeuralRecipe, Sort, start_epoch_at
@@ -224,12 +225,13 @@ def tables(data: str, summary: Summary) -> list[Table]:
         found = ("-",) * 4 if runs is None else tuple(f"{runs.last[name].mean():.4g}" for name in columns)
         rows.append((method[0], *found, *(f"{number:.4g}" for number in PAPER[data][method[0]])))
     protocol = PROTOCOLS[data, size]
+    num_train = protocol.num_train or (SOURCES[data].num_mini_train if size == "mini" else SOURCES[data].num_train)
     names = ("train loss", "train accuracy", "test loss", "test accuracy")
     return [
         Table(
             name=f"{data}-table",
             title=f"{TITLES[data]}: ours at size {size}, and the paper's",
-            caption=f"{NETS[data]}, {protocol.num_train or 50_000:,} training images, {protocol.epochs} epochs, "
+            caption=f"{NETS[data]}, {num_train:,} training images, {protocol.epochs} epochs, "
             f"ordered from epoch {start_epoch_at(LATE, protocol.epochs)}, sort first; means over seeds. The paper: "
             "50,000 images, 200 epochs, from epoch 140.",
             header=("method", *names, *(f"{name}, paper" for name in names)),

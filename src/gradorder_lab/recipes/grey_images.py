@@ -124,6 +124,7 @@ def _grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, s
 
 NEURAL_X_LABELS = {
     "epoch": "epoch",
+    "updates": "steps",
     "trained": "example gradients",
     "forward": "forward passes, scoring included",
     "seconds": "seconds, scoring included",

@@ -92,6 +92,7 @@ def figures(summary: Summary) -> list[Figure]:
                 "updates": "example gradients used for updates",
                 "cost": "the same with scoring",
                 "epoch": "epoch",
+                "seconds": "seconds, scoring included",
             },
             is_log=False,
         )
@@ -104,6 +105,7 @@ def _panel(task: str, summary: Summary) -> Panel:
     for method, runs in found.items():
         if runs is not None:
             means = {name: band.mean for name, band in runs.bands.items()}
-            x = {"updates": means["trained"], "cost": means["trained"] + means["scored"], "epoch": means["epoch"]}
+            x = {"updates": means["trained"], "cost": means["trained"] + means["scored"]}
+            x |= {name: means[name] for name in ("epoch", "seconds")}
             curves.append(Curve(method, x, runs.bands["metric"], len(runs.seeds)))
     return Panel(task, tuple(curves), tuple(method for method, runs in found.items() if runs is None))

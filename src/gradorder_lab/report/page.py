@@ -1,18 +1,23 @@
 """What stands on the page, as data: the template only lays it out."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradorder_lab import experiments
+from gradorder_lab import data_hashes, experiments
 from gradorder_lab.claims import Claim, Comparison, Verdict
 from gradorder_lab.experiment import SIZES, Experiment, Size, largest_size
 from gradorder_lab.figures import Figure
 from gradorder_lab.recipe import Setting
-from gradorder_lab.report import readable
+from gradorder_lab.report import paper, readable
 from gradorder_lab.report.forest import ForestLine
+from gradorder_lab.report.headline import Headline, headline_of
+from gradorder_lab.report.paper import Shown
 from gradorder_lab.summary import Summary
 from gradorder_lab.tables import Table
+
+_COMMANDED: Size = "cpu"
+"""The size of the commands on the page."""
 
 
 @dataclass(frozen=True)
@@ -85,30 +90,65 @@ class MissingPart:
 
 
 @dataclass(frozen=True, eq=False)
-class FigureBlock:
-    """A figure, with what it lacks and the command that fills it."""
+class Block:
+    """A figure or a table, with what it lacks and the command that fills it.
 
-    figure: Figure
+    Args:
+        name: for links and files.
+        title: of it.
+        figure: None for a table, and where there is nothing to draw.
+        table: None likewise.
+        experiments: what fills it.
+        claims: what it is evidence for.
+        missing: curves that have not been run.
+        command: what runs them.
+    """
+
+    name: str
+    title: str
+    figure: Figure | None
+    table: Table | None
+    experiments: tuple[str, ...]
+    claims: tuple[str, ...]
     missing: tuple[MissingPart, ...]
-    is_empty: bool
     command: str
 
     @classmethod
-    def of(cls, figure: Figure) -> "FigureBlock":
-        """From the figure."""
-        missing = tuple(MissingPart(panel.title, panel.missing) for panel in figure.panels if panel.missing)
-        is_empty = not any(panel.curves for panel in figure.panels)
-        return cls(figure, missing, is_empty, command_for([figure.experiment]))
+    def of(cls, shown: Shown) -> "Block":
+        """From what is shown."""
+        figure = shown.drawn if isinstance(shown.drawn, Figure) else None
+        table = shown.drawn if isinstance(shown.drawn, Table) else None
+        panels = figure.panels if figure is not None else ()
+        missing = tuple(MissingPart(panel.title, panel.missing) for panel in panels if panel.missing)
+        command = command_for(shown.experiments)
+        return cls(shown.name, shown.title, figure, table, shown.experiments, _claims_of(shown), missing, command)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it has been run."""
+        return self.table is None and not (self.figure and any(panel.curves for panel in self.figure.panels))
+
+
+def _claims_of(shown: Shown) -> tuple[str, ...]:
+    found = {claim for name in shown.experiments for claim in experiments.EXPERIMENTS[name].claim_names}
+    return tuple(sorted(found, key=lambda name: int(name.removeprefix("C"))))
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """An experiment, its size (None where all are the same), its figures and tables, and what of it has been run."""
+    """A part of the paper."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """An experiment, its size (None where all are the same), and what of it has been run."""
 
     experiment: Experiment
     size: Size | None
-    blocks: tuple[FigureBlock, ...]
-    tables: tuple[Table, ...]
     num_recipes: int
     num_run: int
     seeds: str
@@ -117,42 +157,63 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Everything."""
+    """Everything; `time_to_target` is None where the benchmark has not been run."""
 
     claims: tuple[ClaimRow, ...]
     counts: Mapping[str, int]
+    headline: Headline
+    time_to_target: Table | None
     sections: tuple[Section, ...]
+    coverage: Mapping[str, Coverage]
     facts: Mapping[str, tuple[Setting, ...]]
     num_environments: int
 
     @property
+    def has_data_hashes(self) -> bool:
+        """Whether it is known what the runs were fed with."""
+        return any(name.startswith(data_hashes.FACT) for name in self.facts)
+
+    @property
     def figures(self) -> list[Figure]:
-        """All figures in order."""
-        return [block.figure for section in self.sections for block in section.blocks]
+        """All figures that can be drawn, in order."""
+        blocks = [block for section in self.sections for block in section.blocks if not block.is_empty]
+        return [block.figure for block in blocks if block.figure is not None]
 
 
-def page_of(summary: Summary) -> Page:
-    """All claims and all experiments, run or not."""
-    sections = tuple(_section(experiment, summary) for experiment in experiments.EXPERIMENTS.values())
-    titles = {block.figure.name: block.figure.title for section in sections for block in section.blocks}
-    incomplete = {section.experiment.name for section in sections if section.num_run < section.num_recipes}
-    claims = tuple(_claim_row(claim, titles, incomplete) for claim in experiments.claims(summary))
+def page_of(summary: Summary, time_to_target: Table | None = None) -> Page:
+    """All claims, all of the paper's figures and all experiments, run or not."""
+    coverage = {name: _coverage(one, summary) for name, one in experiments.EXPERIMENTS.items()}
+    shown = paper.chapters(_drawn(summary, coverage))
+    incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
+    every = [one for chapter in shown for one in chapter.shown]
+    claims = tuple(_claim_row(claim, every, incomplete) for claim in experiments.claims(summary))
     counts = Counter(claim.verdict for claim in claims)
     return Page(
         claims=claims,
         counts={verdict: counts[verdict] for verdict in Verdict if counts[verdict]},
-        sections=sections,
+        headline=headline_of(summary),
+        time_to_target=time_to_target,
+        sections=tuple(Section(one.name, one.title, tuple(map(Block.of, one.shown))) for one in shown),
+        coverage=coverage,
         facts=_facts(summary.environments),
         num_environments=len(summary.environments),
     )
 
 
-def command_for(names: Sequence[str]) -> str:
+def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | Table]:
+    drawn: list[Figure | Table] = []
+    for name, experiment in experiments.EXPERIMENTS.items():
+        drawn += experiment.figures(summary)
+        drawn += experiment.tables(summary) if coverage[name].num_run else []
+    return drawn
+
+
+def command_for(names: Iterable[str]) -> str:
     """What runs these experiments."""
-    return f"gradorder reproduce {' '.join(names)} --size cpu"
+    return f"gradorder reproduce {' '.join(names)} --size {_COMMANDED}"
 
 
-def _claim_row(claim: Claim, titles: Mapping[str, str], incomplete: Collection[str]) -> ClaimRow:
+def _claim_row(claim: Claim, shown: Sequence[Shown], incomplete: Collection[str]) -> ClaimRow:
     is_missing = any(comparison.effect is None for comparison in claim.comparisons)
     return ClaimRow(
         name=claim.name,
@@ -161,9 +222,16 @@ def _claim_row(claim: Claim, titles: Mapping[str, str], incomplete: Collection[s
         verdict=claim.verdict,
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(comparison) for comparison in claim.comparisons),
-        figures={name: titles[name] for name in claim.figures},
+        figures={one.name: one.title for one in shown if _shows(one, claim)},
         command=command_for(_names_for(claim, incomplete)) if is_missing else "",
     )
+
+
+def _shows(shown: Shown, claim: Claim) -> bool:
+    """Whether it is one of the claim's figures or put together from them; a table, whether its experiment is."""
+    if claim.figures and not isinstance(shown.drawn, Table):
+        return not {shown.name, *shown.sources}.isdisjoint(claim.figures)
+    return any(claim.name in experiments.EXPERIMENTS[name].claim_names for name in shown.experiments)
 
 
 def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
@@ -177,15 +245,16 @@ def _data_verdict(claim: Claim, data: str) -> DataVerdict:
     return DataVerdict(data, claim.verdict_on(data), None if headline is None else Evidence.of(headline))
 
 
-def _section(experiment: Experiment, summary: Summary) -> Section:
-    size = largest_size(summary, experiment.recipes)
+def _coverage(experiment: Experiment, summary: Summary) -> Coverage:
+    largest = largest_size(summary, experiment.recipes)
+    is_run = any(summary.get(recipe) is not None for recipe in experiment.recipes(largest))
+    size = largest if is_run else _COMMANDED
     recipes = experiment.recipes(size)
     found = [runs for recipe in recipes if (runs := summary.get(recipe)) is not None]
-    return Section(
+    is_same = all(recipes == experiment.recipes(other) for other in SIZES)
+    return Coverage(
         experiment=experiment,
-        size=size if recipes != experiment.recipes(SIZES[0]) or recipes != experiment.recipes(SIZES[-1]) else None,
-        blocks=tuple(FigureBlock.of(figure) for figure in experiment.figures(summary)),
-        tables=tuple(experiment.tables(summary)) if found else (),
+        size=None if is_same else size,
         num_recipes=len(recipes),
         num_run=len(found),
         seeds=_range([len(runs.seeds) for runs in found]),

@@ -35,6 +35,15 @@ def _with_digits(value: float) -> str:
     return f"{value:+,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:+.3g}"
 
 
+def quantity(value: float) -> str:
+    """A count or a time, at most as exact as one reads.
+
+    >>> quantity(1_234_567.8), quantity(12.3456), quantity(0.5)
+    ('1,234,568', '12.3', '0.5')
+    """
+    return f"{value:,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:.3g}"
+
+
 def number(effect: Effect, value: float) -> str:
     """One of the numbers of an effect, in its unit.
 

@@ -8,9 +8,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from gradorder_lab.report import forest, readable
+from gradorder_lab import shipped
+from gradorder_lab.report import forest, headline, readable
 from gradorder_lab.report.figure_data import figure_data
-from gradorder_lab.report.page import Page, page_of
+from gradorder_lab.report.headline import TIME_TO_TARGET, time_to_target_table
+from gradorder_lab.report.page import Page, command_for, page_of
 from gradorder_lab.statistics import MARGIN, POINTS_MARGIN
 from gradorder_lab.summary import Summary
 
@@ -20,7 +22,7 @@ _TEMPLATES = "templates"
 
 def write(summary: Summary, out: Path) -> Path:
     """Write the page into `out`, whole or not at all, and return its path."""
-    text = render(page_of(summary))
+    text = render(page_of(summary, time_to_target_table(shipped.find_file(TIME_TO_TARGET))))
     out.mkdir(parents=True, exist_ok=True)
     path = out / FILE_NAME
     unfinished = out / f".{FILE_NAME}-{os.getpid()}"
@@ -32,8 +34,14 @@ def write(summary: Summary, out: Path) -> Path:
     return path
 
 
-def render(page: Page) -> str:
-    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`."""
+def render(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
+    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
+
+    Args:
+        page: what stands on it.
+        live_version: of a page that asks its server for newer versions of itself; None for a page on its own.
+        whole: without it plotly is left out, for a page that has it already.
+    """
     environment = Environment(
         loader=PackageLoader(__package__, _TEMPLATES),
         autoescape=True,
@@ -49,10 +57,20 @@ def render(page: Page) -> str:
         margin=readable.percent(MARGIN).removeprefix("+"),
         points_margin=POINTS_MARGIN,
         negligible=readable.NEGLIGIBLE,
+        measures=headline.MEASURES,
+        quantity=readable.quantity,
+        command_for=command_for,
+        benchmark_command=headline.BENCHMARK_COMMAND,
         style=_own("page.css"),
         script=_own("page.js"),
-        plotly=_trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--")),
+        live_script=_own("live.js"),
+        live_version=live_version,
+        plotly=_plotly() if whole else "",
     )
+
+
+def _plotly() -> Markup:
+    return _trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--"))
 
 
 def _own(name: str) -> Markup:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chromium import running_chromium
 
 from gradorder_lab import experiments
 from gradorder_lab.summary import RecipeSummary, Summary, identity
@@ -56,3 +57,10 @@ def full_summary():
 @pytest.fixture(scope="session")
 def summary_without_iris():
     return made_up([recipe for recipe in experiments.all_recipes() if recipe.experiment != "iris"])
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """For one module: while it runs, no other event loop can."""
+    with running_chromium() as running:
+        yield running

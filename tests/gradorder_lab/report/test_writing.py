@@ -6,17 +6,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from hostile_names import HOSTILE, hostile_page
 
 from gradorder_lab import experiments, report
-from gradorder_lab.claims import Claim, Comparison, Verdict
-from gradorder_lab.figures import Curve, Figure, Panel
-from gradorder_lab.report import page as page_module
+from gradorder_lab.claims import Verdict
 from gradorder_lab.report import writing
-from gradorder_lab.report.page import FigureBlock, page_of
-from gradorder_lab.statistics import Effect
-from gradorder_lab.summary import Band, Summary
+from gradorder_lab.report.page import page_of
+from gradorder_lab.summary import Summary
 
-HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 VOID = {"meta", "br", "img", "input", "link", "hr", "rect", "line", "circle"}
 
 
@@ -177,8 +174,10 @@ def test_the_rule_is_stated(full):
 
 
 def test_every_figure_is_there_with_its_controls(full, full_summary):
-    figures = [figure for one in experiments.EXPERIMENTS.values() for figure in one.figures(full_summary)]
+    ours = [figure for one in experiments.EXPERIMENTS.values() for figure in one.figures(full_summary)]
+    figures = page_of(full_summary).figures
     assert list(full.figure_data["figures"]) == [figure.name for figure in figures]
+    assert {figure.name for figure in ours} < {figure.name for figure in figures}
     for figure in figures:
         text = full.figure(figure.name)
         assert figure.caption in text
@@ -186,6 +185,42 @@ def test_every_figure_is_there_with_its_controls(full, full_summary):
             assert label in text
     assert len(full.all("option")) == sum(3 + len(figure.x_labels) for figure in figures)
     assert "missing" not in {word for text, _ in full.all("figure") for word in text.lower().split()}
+
+
+def test_the_paper_s_figures_stand_in_its_order_under_its_names(full, empty):
+    numbers = [f"Figure {number}" for number in range(1, 40) if number != 9]
+    for page in (full, empty):
+        titles = [attributes["aria-label"] for _, attributes in page.all("figure")]
+        counterparts = [title.split(". ")[0] for title in titles if re.match(r"(Figure \w+|Table)\. ", title)]
+        expected = [*numbers[:7], "Table", "Table", numbers[7], "Figure 9a", "Figure 9b", *numbers[8:]]
+        assert counterparts == expected
+    for name, title in (
+        ("synthetic", "Figure 1. Synthetic Data"),
+        ("selection-shown", "Figure 4. Data Selection S = 0.8, q = 0.5"),
+        ("selection-boston-literal-constant", "Figure 12. Boston Housing, constant step size"),
+        ("fashion-mnist-first-test", "Figure 23. Test Accuracy for Fashion MNIST, sort first"),
+        (
+            "cifar100-within-from-50-zoomed",
+            "Figure 39. CIFAR-100 RESNET18: Start Ordering at Epoch 100, From Epoch 70, sort within",
+        ),
+    ):
+        assert full.all("figure", id=f"fig-{name}")[0][1]["aria-label"] == title
+
+
+def test_panels_in_the_text_are_those_of_the_appendix(full):
+    figures = full.figure_data["figures"]
+    for panel, data in zip(
+        figures["selection-shown"]["panels"], ("synthetic", "iris-literal", "boston-literal"), strict=True
+    ):
+        assert panel["curves"] == figures[f"selection-{data}-decreasing"]["panels"][7]["curves"]
+    late = [panel["curves"] for panel in figures["cifar-late"]["panels"]]
+    assert late[1] == figures["cifar100-first-from-70"]["panels"][0]["curves"]
+    assert late[2] == figures["cifar10-first-from-70"]["panels"][1]["curves"]
+
+
+def test_the_cifar_table_is_missing_with_its_command(empty):
+    for data in ("cifar10", "cifar100"):
+        assert f"gradorder reproduce {data} --size cpu" in empty.figure(f"{data}-table")
 
 
 def test_curves_in_the_data_are_those_of_the_figures(full, full_summary):
@@ -251,17 +286,23 @@ def test_provenance_shows_environments_and_seeds(full):
         assert word in text
 
 
-def hostile_page(full_summary):
-    ones = np.ones(3)
-    curve = Curve(HOSTILE, {"epoch": ones}, Band(ones, ones, ones), 2)
-    panel = Panel(HOSTILE, (curve,), missing=(HOSTILE,))
-    figure = Figure("hostile", HOSTILE, HOSTILE, (panel,), 1, "synthetic", HOSTILE, {"epoch": HOSTILE})
-    page = page_of(replace(full_summary, environments=({HOSTILE: HOSTILE},)))
-    block = FigureBlock.of(figure)
-    section = replace(page.sections[0], blocks=(block,))
-    effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
-    claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, True, "lower", effect),), note=HOSTILE)
-    return replace(page, sections=(section,), claims=(page_module._claim_row(claim, {}, ()),))
+def test_hashes_of_the_data_are_shown_or_missed(full, full_summary):
+    ((text, _),) = full.all("section", id="provenance")
+    assert "Missing: the hashes of the data" in text
+    known = replace(full_summary, environments=({"sha256 of iris literal": "0123456789abcdef"},))
+    ((text, _),) = Parsed(writing.render(page_of(known))).all("section", id="provenance")
+    assert "0123456789abcdef" in text
+    assert "hashes of the data" not in text
+
+
+def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, full_summary):
+    ((text, _),) = full.all("section", id="headline")
+    strategies = [attributes["data-strategy"] for _, attributes in full.all("tr") if "data-strategy" in attributes]
+    assert strategies == [one.name for one in page_of(full_summary).headline.strategies]
+    assert "full random" in strategies
+    assert "python benchmarks/time_to_target.py" in text
+    ((text, _),) = empty.all("section", id="headline")
+    assert "gradorder reproduce mnist fashion-mnist cifar10 cifar100 --size cpu" in text
 
 
 def test_hostile_strings_stay_text(full_summary, full):
@@ -272,8 +313,9 @@ def test_hostile_strings_stay_text(full_summary, full):
     assert page.all("img") == []
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert page.row("C1")[0].count(HOSTILE) >= 5
-    ((_, figure),) = page.all("figure")
-    assert figure["aria-label"] == HOSTILE
+    assert [figure["aria-label"] for _, figure in page.all("figure")] == [HOSTILE, HOSTILE]
+    ((headline, _),) = page.all("section", id="headline")
+    assert headline.count(HOSTILE) >= 9
     data = page.figure_data
     assert data["figures"]["hostile"]["title"] == HOSTILE
     assert data["figures"]["hostile"]["panels"][0]["curves"][0]["label"] == HOSTILE

@@ -1,6 +1,6 @@
 "use strict";
 
-const { arrays, styles, figures } = JSON.parse(document.getElementById("data").textContent);
+let { arrays, styles, figures } = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set(); // labels that are hidden in every figure
@@ -103,16 +103,21 @@ function outline(common, x, low, high, colour, view) {
   };
 }
 
+const columnsOf = (figure, width) => Math.max(1, Math.min(figure.columns, Math.floor(width / NARROWEST_PANEL)));
+const rowsOf = (figure, width) => Math.ceil(figure.panels.length / columnsOf(figure, width));
+const heightOf = (figure, width) => rowsOf(figure, width) * PANEL_HEIGHT + 40;
+
 function layout(figure, state, dark, width, isSaved) {
-  const columns = Math.max(1, Math.min(figure.columns, Math.floor(width / NARROWEST_PANEL)));
-  const rows = Math.ceil(figure.panels.length / columns);
-  const height = rows * PANEL_HEIGHT + 40 + (isSaved ? 80 : 0);
+  const columns = columnsOf(figure, width);
+  const rows = rowsOf(figure, width);
+  const height = heightOf(figure, width) + (isSaved ? 80 : 0);
   const margin = { l: 76, r: 8, t: isSaved ? 80 : 8, b: 48 };
   const colours = dark
     ? { ink: "#e8eaed", grid: "#2b3137", paper: "#14171a", box: "#1c2024" }
     : { ink: "#1b1f24", grid: "#e6e9ec", paper: "#ffffff", box: "#ffffff" };
   const made = {
-    width, height, margin, annotations: [], hovermode: "x unified", showlegend: isSaved,
+    width, height, margin, annotations: [], hovermode: "x unified", hoverdistance: -1, showlegend: isSaved,
+    uirevision: `${state.view} ${state.axis}`, // a zoom lasts until the axes are others
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
     paper_bgcolor: colours.paper, plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif", size: 12, color: colours.ink },
@@ -232,12 +237,29 @@ function redrawAll() {
   }
 }
 
+/** What is in sight at once, what is near it when there is nothing else to do. */
 const nearby = new IntersectionObserver(
   (entries) => {
-    for (const { isIntersecting, target } of entries) if (isIntersecting && !states.get(target).isDrawn) draw(target);
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      if (isInSight(target)) drawOnce(target);
+      else whenIdle(() => drawOnce(target));
+    }
   },
   { rootMargin: "300px 0px" },
 );
+
+const whenIdle = window.requestIdleCallback ?? setTimeout;
+
+function isInSight(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
+function drawOnce(element) {
+  const state = states.get(element);
+  if (state && !state.isDrawn) draw(element); // a live page may have put another in its place
+}
 
 // ---- saving ----
 
@@ -253,9 +275,10 @@ function save(element, kind) {
   return Plotly.downloadImage({ data: traces(figure, state, false), layout: made }, { format: kind, filename: state.name, ...size });
 }
 
+const quoted = (text) => `"${String(text).replace(/"/g, '""')}"`;
+
 function csv(figure) {
   const axes = Object.keys(figure.xLabels);
-  const quoted = (text) => `"${String(text).replace(/"/g, '""')}"`;
   const lines = [["panel", "label", "seeds", ...axes, "mean", "low", "high"].map(quoted)];
   for (const panel of figure.panels)
     for (const curve of panel.curves)
@@ -263,6 +286,12 @@ function csv(figure) {
         const columns = [...axes.map((axis) => curve.x[axis]), curve.mean, curve.low, curve.high];
         lines.push([quoted(panel.title), quoted(curve.label), curve.seeds, ...columns.map((column) => arrays[column][row] ?? "")]);
       });
+  return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
+}
+
+/** A table as it stands on the page. */
+function tableCsv(element) {
+  const lines = [...element.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => quoted(cell.textContent.trim())));
   return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
 }
 
@@ -276,40 +305,48 @@ function saveText(name, text) {
 
 // ---- start ----
 
-function prepare(element) {
+/** A figure as it comes, or as the reader had it before. */
+function prepare(element, before) {
   const name = element.dataset.figure;
   const figure = figures[name];
   const [view, axis] = [element.querySelector(".view"), element.querySelector(".axis")];
-  const state = { name, view: figure.view, axis: Object.keys(figure.xLabels)[0], isDrawn: false };
+  const first = { view: figure.view, axis: Object.keys(figure.xLabels)[0] };
+  const state = { ...first, ...before, name, isDrawn: false };
   states.set(element, state);
-  view.value = state.view;
+  [view.value, axis.value] = [state.view, state.axis];
   view.addEventListener("change", () => { state.view = view.value; draw(element); });
   axis.addEventListener("change", () => { state.axis = axis.value; draw(element); });
   for (const button of element.querySelectorAll("[data-save]")) button.addEventListener("click", () => save(element, button.dataset.save));
   fillLegend(element);
-  reserve(element);
 }
 
-/** Room for a figure before it is drawn, so that links to what follows land where they should. */
-function reserve(element) {
-  const plot = element.querySelector(".plot");
-  plot.style.minHeight = layout(figures[states.get(element).name], states.get(element), false, plot.clientWidth, false).height + "px";
+/** Room for figures before they are drawn, so that links to what follows land where they should; they are equally wide. */
+function reserve(elements) {
+  const width = elements[0]?.querySelector(".plot").clientWidth;
+  for (const element of elements) element.querySelector(".plot").style.minHeight = heightOf(figures[element.dataset.figure], width) + "px";
 }
 
 function onWidthChange() {
   if (onWidthChange.width === root.clientWidth) return; // phones change the height while scrolling
   onWidthChange.width = root.clientWidth;
-  for (const element of states.keys()) reserve(element);
+  reserve([...states.keys()]);
   redrawAll();
 }
 
-document.querySelectorAll("figure[data-figure]:has(.plot)").forEach(prepare);
+function prepareTable(element) {
+  const name = `${element.dataset.table}.csv`;
+  element.querySelector("[data-save]").addEventListener("click", () => saveText(name, tableCsv(element)));
+}
+
+document.querySelectorAll("figure[data-figure]:has(.plot)").forEach((element) => prepare(element));
+reserve([...states.keys()]);
+document.querySelectorAll("figure[data-table]").forEach(prepareTable);
 onWidthChange.width = root.clientWidth;
 setTheme(rememberedTheme());
 if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
 document.getElementById("theme").addEventListener("click", switchTheme);
 systemIsDark.addEventListener("change", redrawAll);
-addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(loadPlotly));
+addEventListener("load", () => whenIdle(loadPlotly));
 let waiting;
 addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(onWidthChange, 150); });
 addEventListener("beforeprint", () => { for (const [element, state] of states) if (!state.isDrawn) draw(element); });
