@@ -1,4 +1,4 @@
-"""The command line: `gradorder list`, `gradorder reproduce`, `gradorder report`, `gradorder export`.
+"""The command line: `gradorder list`, `reproduce`, `report`, `export` and `compare`.
 
 Exit codes: 0 done, 1 something the user can mend (said in one line), 2 wrong usage, 130 interrupted.
 """
@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -141,6 +142,55 @@ def export(
 
         for path in exporting.export(out, where):
             print(path)  # noqa: T201
+
+
+@app.command()
+def compare(
+    *,
+    data: Annotated[
+        str,
+        typer.Option(
+            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, or an .npz file of your own with arrays "
+            "x_train, y_train, x_test, y_test."
+        ),
+    ] = "fashion-mnist",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="2-layer, 7-layer, resnet20, resnet18, transformer, or module:function of your own, called with the "
+            "number of classes and the shape of one example."
+        ),
+    ] = "2-layer",
+    method: Annotated[
+        list[str] | None, typer.Option(help="Beside random reshuffling; again for another. A wrong one lists them all.")
+    ] = None,
+    budget: Annotated[
+        list[float] | None, typer.Option(help="Parts of plain training's cost, beside 1.", show_default="0.6, 0.8")
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Of plain training.")] = 10,
+    batch_size: Annotated[int, typer.Option(min=1, help="Of every method.")] = 128,
+    step_size: Annotated[
+        list[float] | None,
+        typer.Option(help="What every method's search may choose from.", show_default="0.02, 0.05, 0.1, 0.2"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    out: Annotated[Path, typer.Option(help="Directory for the rows; what is there is kept.")] = Path("runs/compare"),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
+    ] = None,
+    probe_only: Annotated[bool, typer.Option("--probe-only", help="Probe, and leave it at that.")] = False,
+) -> None:
+    """Will it pay? A probe of model and data, then methods against random reshuffling: cost to the same accuracy."""
+    _check_writable(out)
+    with _one_line_errors():
+        from gradorder_lab.compare import command  # noqa: PLC0415
+        from gradorder_lab.compare.task import Task  # noqa: PLC0415
+
+        defaults = Task(f"{data}, {model}", data, model, epochs, batch_size)
+        task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
+        budgets = tuple(budget or command.Settings.budgets)
+        command.run(command.Settings(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only), out)
 
 
 def _command() -> list[str]:

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from gradorder.integrations.planned import PlannedSampler
 from gradorder.losses import IGNORED_TARGET
+from gradorder.orderings import Ordering
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 
@@ -96,6 +97,7 @@ class OrderedTrainer(Trainer):
             "drop_last": self.args.dataloader_drop_last,
             **self.order,
         }
+        _check_trainable(settings.get("ordering"))
         self.ordered_sampler = OrderedSampler(dataset, self._train_batch_size * self.args.world_size, **settings)
         return PlannedSampler(self.ordered_sampler)
 
@@ -206,3 +208,11 @@ class OrderedTrainer(Trainer):
         sampler = self._sampler()
         sampler.load_state_dict(torch.load(path, weights_only=True))
         return sampler.epoch + (sampler.steps_left == 0), 0
+
+
+def _check_trainable(ordering: Ordering | None) -> None:
+    """Trainer averages losses by itself and shows nobody its gradients."""
+    if ordering is not None and (ordering.is_weighted or ordering.learns):
+        raise ValueError(
+            f"ordering must neither weight its examples nor learn from gradients with Trainer, got {ordering}"
+        )

@@ -34,6 +34,11 @@ _COMPILED: dict[type[Ordering], int] = {
 def ordering_of(ordering: Ordering | str) -> tuple[Ordering, bool]:
     """The ordering of the even epochs, and whether the odd ones play them backwards."""
     given = NAMED[ordering] if isinstance(ordering, str) else ordering
+    if given.learns or given.prunes or given.is_weighted:
+        raise ValueError(
+            f"ordering must give every example once, with equal weights, to an estimator, got {given}: use it with "
+            "OrderedSampler"
+        )
     if not isinstance(given, FlipFlop):
         return given, False
     while isinstance(given, FlipFlop):  # the inner one is only ever asked about even epochs

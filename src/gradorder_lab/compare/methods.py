@@ -151,8 +151,8 @@ METHODS: Mapping[str, Method] = {
     "with replacement": _plain(go.WithReplacement()),
     "paired reversal": _plain(go.FlipFlop(go.Shuffled())),
     "block reshuffling": _plain(go.BlockShuffled(_BLOCK)),
-    "GraB, mean": _balanced("mean"),
-    "GraB, pairs": _balanced("pair"),
+    "GraB mean": _balanced("mean"),
+    "GraB pairs": _balanced("pair"),
     "InfoBatch": Method(_info_batch, _INFO_EPOCH),
     "Ordered SGD": Method(_ordered_sgd),
     "importance sampling": _selected(
@@ -161,7 +161,7 @@ METHODS: Mapping[str, Method] = {
     "selective backprop": _selected(lambda setting: go.SelectiveBackprop(seed=setting.seed), FORWARD + _HALF),
     "smallest loss": _selected(lambda _: go.SmallestLoss(2), FORWARD + _HALF),
     "paper: sort first": _sorted_first(go.GradientNorm(), NORM, 1.0),
-    "paper: sort first, half": _sorted_first(go.GradientNorm(), NORM, _HALF),
+    "paper: sort first half": _sorted_first(go.GradientNorm(), NORM, _HALF),
     "paper: sort within": _selected(lambda _: go.KeepHardest(_HALF), NORM + _HALF),
     "paper: within by error": _selected(lambda _: go.KeepHardest(_HALF, score=go.LogitError()), FORWARD + _HALF),
 }

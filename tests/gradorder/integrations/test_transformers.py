@@ -225,6 +225,13 @@ def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
         trainer_for(tmp_path, rescores=False, checkpoint=tmp_path / "checkpoint-6")
 
 
+@pytest.mark.parametrize("ordering", [go.PlackettLuce(unbiased=True), go.InfoBatch(epochs=3), go.GradientBalancing()])
+def test_weights_and_gradients_are_refused(tmp_path, monkeypatch, ordering):
+    monkeypatch.setitem(ORDER, "ordering", ordering)
+    with pytest.raises(ValueError, match=r"ordering must neither weight .* with Trainer, got "):
+        trainer_for(tmp_path, rescores=False)
+
+
 def test_causal_losses_are_those_of_the_model():
     model, batch = new_model(), torch.utils.data.default_collate([Sentences()[i] for i in range(5)])
     batch["labels"] = batch["labels"].clone()

@@ -187,6 +187,12 @@ def test_a_wrong_parameter_is_named(name, value):
             estimator.set_params(**{name: value}).fit(INPUTS, TARGETS > 0)
 
 
+@pytest.mark.parametrize("ordering", [go.PlackettLuce(unbiased=True), go.InfoBatch(epochs=3), go.GradientBalancing()])
+def test_orderings_that_weight_prune_or_learn_are_refused(ordering):
+    with pytest.raises(ValueError, match="ordering must give every example once, with equal weights"):
+        OrderedSGDRegressor(ordering=ordering).fit(INPUTS, TARGETS)
+
+
 def test_an_ordering_of_ones_own_is_checked():
     class Wrong(go.Ordering):
         needs_scores = False
