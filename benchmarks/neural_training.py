@@ -67,7 +67,7 @@ class Workload:
 
 
 WORKLOADS = {
-    "2-layer net, MNIST": Workload("2-layer", (1, 28, 28), 10, 6_000, 128, 7, 301),
+    "2-layer net, MNIST": Workload("2-layer", (1, 28, 28), 10, 6_000, 128, 7, 61),
     "7-layer net, MNIST": Workload("7-layer", (1, 28, 28), 10, 3_000, 128, 5, 31),
     "ResNet-20, CIFAR-10": Workload("resnet20", (3, 32, 32), 10, 256, 128, 3, 21),
     "ResNet-18, CIFAR-100": Workload("resnet18", (3, 32, 32), 100, 64, 32, 3, 7),
