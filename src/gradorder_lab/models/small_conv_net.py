@@ -19,4 +19,10 @@ def small_conv_net(channels: int = 1, size: int = 28, classes: int = 10) -> nn.S
         channels = outputs
     hidden = channels * (size // 4) ** 2
     linear = [nn.Linear(hidden, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, classes)]
-    return nn.Sequential(*layers, nn.Flatten(), *linear)
+    net = nn.Sequential(*layers, nn.Flatten(), *linear)
+    for module in net:
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            # Torch's own start shrinks the signal in every layer: seven of them stand still for epochs.
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.get_parameter("bias"))
+    return net
