@@ -91,6 +91,7 @@ def test_columns_say_where_a_row_is_from(out, tmp_path):
     table = pq.read_table(tmp_path / "to" / "iris.parquet")
     assert table.column_names[:6] == list(export.RUN_COLUMNS)
     assert set(table["experiment"].to_pylist()) == {"iris"}
+    assert table["seed"].to_pylist() == 3 * [*[0] * 5, *[7] * 5]  # recipe after recipe
     assert set(table["run_seconds"].to_pylist()) == {2.5}
     assert set(table["environment"].to_pylist()) == {0}
     assert json.loads((tmp_path / "to" / "environments.json").read_text()) == [FACTS]

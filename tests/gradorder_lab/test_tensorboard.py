@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ def test_other_settings_are_another_directory_with_a_safe_name(tmp_path):
     recipes = [
         far.recipe(problem, ordering, "1/(1+t)") for problem in far.PROBLEMS for ordering in ("../../x", "random")
     ]
+    recipes += [replace(recipes[0], epochs=7), replace(recipes[0], epochs=8)]  # names show words only
     paths = [log.path_of(recipe, 0) for recipe in recipes]
     assert len(set(paths)) == len(paths)
     for path in paths:
