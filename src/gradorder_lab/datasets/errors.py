@@ -5,8 +5,10 @@ All of these are `ValueError` too, so that one `except ValueError` catches every
 
 from pathlib import Path
 
+from gradorder_lab.errors import LabError
 
-class DatasetError(ValueError):
+
+class DatasetError(LabError, ValueError):
     """A data set cannot be had as asked for."""
 
 

@@ -65,7 +65,7 @@ PROTOCOLS: dict[tuple[str, Size], Protocol] = {
     ("cifar10", "mini"): Protocol(5, None, 4, 128, augment=False, evaluate_every=1),
     ("cifar10", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
     ("cifar10", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
-    ("cifar100", "cpu"): Protocol(30, 5000, 12, 64, augment=False, evaluate_every=3),
+    ("cifar100", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
     ("cifar100", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
 }
 
