@@ -24,7 +24,7 @@ from rich.console import Console
 
 from gradorder_lab import environment
 from gradorder_lab.compare import printed
-from gradorder_lab.compare.comparison import COSTS, Comparison, Plan, Row
+from gradorder_lab.compare.comparison import Comparison, Plan, Row
 from gradorder_lab.compare.methods import CORE, METHODS
 from gradorder_lab.compare.running import compare
 from gradorder_lab.compare.task import Task
@@ -46,6 +46,12 @@ CIFAR = Task(
 )
 TEXT = Task("snippets, transformer", "snippets", "transformer", epochs=10, batch_size=64, step_sizes=(0.05, 0.1, 0.2))
 
+NAMES = {
+    "processor_seconds": "time",
+    "seconds": "wall_time",
+    "trained": "example_gradients",
+    "forward": "forward_passes",
+}
 ALL = tuple(METHODS)
 FINE = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 COARSE = (0.5, 0.6, 0.8, 1.0)
@@ -78,22 +84,23 @@ def lines(comparison: Comparison) -> Iterator[dict[str, str]]:
             "budget": "" if row.budget is None else f"{row.budget:g}",
             **_ratios(row),
             "accuracy": f"{row.accuracy:.3f}",
-            **_interval("difference", row.difference),
-            **_interval("equal_time", row.equal_time),
+            **_interval("accuracy_minus_random", row.difference),
+            **_interval("accuracy_minus_random_at_equal_time", row.equal_time),
         }
 
 
 def _ratios(row: Row) -> dict[str, str]:
-    if row.ratios is None:
-        return {f"{name}{end}": "" for name in COSTS for end in ("", "_low", "_high")}
     found: dict[str, str] = {}
-    for name, ratio in row.ratios.items():
-        found |= _interval(name, (ratio.mean, ratio.low, ratio.high))
+    for name, shown in NAMES.items():
+        ratio = None if row.ratios is None else row.ratios[name]
+        found |= _interval(shown, None if ratio is None else (ratio.mean, ratio.low, ratio.high))
     return found
 
 
-def _interval(name: str, values: tuple[float, float, float]) -> dict[str, str]:
-    return {f"{name}{end}": f"{value:.4g}" for end, value in zip(("", "_low", "_high"), values, strict=True)}
+def _interval(name: str, values: tuple[float, float, float] | None) -> dict[str, str]:
+    """Nothing where the target was not reached."""
+    told = ("", "", "") if values is None else (f"{value:.4g}" for value in values)
+    return dict(zip((f"{name}_mean", f"{name}_low", f"{name}_high"), told, strict=True))
 
 
 def main() -> None:

@@ -166,8 +166,7 @@ def time_to_target_table(path: Path | None) -> Table | None:
     """What `benchmarks/time_to_target.py` measured; None where it has not been run.
 
     The file has the columns task and method, and for every measure three: its mean and the ends of its interval, as
-    seconds_mean, seconds_low, seconds_high, or in rows of their own, as measure, mean, low, high. An empty mean says
-    that the target was not reached.
+    seconds_mean, seconds_low, seconds_high. An empty mean says that the target was not reached.
 
     Raises:
         LabError: the file has other columns.
@@ -178,14 +177,15 @@ def time_to_target_table(path: Path | None) -> Table | None:
         reader = csv.DictReader(file)
         lines = list(reader)
         names = list(reader.fieldnames or [])
-    cells = _long_cells(lines) if {"measure", "mean", "low", "high"} <= set(names) else _wide_cells(lines, names)
+    cells = _cells(lines, names)
     measures = list(dict.fromkeys(measure for found in cells.values() for measure in found))
     if not {"task", "method"} <= set(names) or not measures:
         raise LabError(f"{path} must have the columns task, method and measures with mean, low and high, got {names}")
     return Table(
         name="time-to-target",
         title="Time to target, by the benchmark",
-        caption="Every strategy trained until it reached the accuracy asked for: mean, and in brackets its interval.",
+        caption="Costs to the target accuracy over those of tuned random reshuffling, and accuracies minus its own, in "
+        "points: mean over paired seeds, and in brackets its 95% interval.",
         header=("task", "method", *(measure.replace("_", " ") for measure in measures)),
         rows=tuple((*key, *(found.get(measure, "–") for measure in measures)) for key, found in cells.items()),
         experiment="",
@@ -196,15 +196,7 @@ def time_to_target_table(path: Path | None) -> Table | None:
 Cells = dict[tuple[str, str], dict[str, str]]
 
 
-def _long_cells(lines: Sequence[Mapping[str, str]]) -> Cells:
-    cells: Cells = {}
-    for line in lines:
-        key = (line.get("task", ""), line.get("method", ""))
-        cells.setdefault(key, {})[line["measure"]] = _cell(line["mean"], line["low"], line["high"])
-    return cells
-
-
-def _wide_cells(lines: Sequence[Mapping[str, str]], names: Sequence[str]) -> Cells:
+def _cells(lines: Sequence[Mapping[str, str]], names: Sequence[str]) -> Cells:
     measures = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
     whole = [name for name in measures if {f"{name}_low", f"{name}_high"} <= set(names)]
     return {
