@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from gradorder_lab import experiments
+from gradorder_lab import experiments, tables
 from gradorder_lab.claims import Claim, Verdict
 from gradorder_lab.experiment import Experiment
 from gradorder_lab.recipes import side_by_side
@@ -22,16 +22,35 @@ _STYLES = {
 }
 
 
+_FEW_ROWS = 8
+"""Longer tables are for the page."""
+
+
 def show(console: Console, summary: Summary, asked: Sequence[Experiment]) -> None:
     """What the experiments asked for have shown."""
     if side_by_side.NAME in [experiment.name for experiment in asked]:
         for task in (side_by_side.SYNTHETIC, side_by_side.DIGITS):
             console.print(algorithms(task, summary))
         console.print("Mean ± standard deviation over seeds, the same data and start for every method.\n")
+    for one in (one for experiment in asked for one in experiment.tables(summary) if len(one.rows) <= _FEW_ROWS):
+        console.print(table(one), Padding(escape(one.caption), (0, 0, 1, 0)), highlight=False)
     names = {name for experiment in asked for name in experiment.claim_names}
     for claim in experiments.claims(summary):
         if claim.name in names:
             show_claim(console, claim)
+
+
+def table(data: tables.Table) -> Table:
+    """A table of the page, for the terminal."""
+    shown = Table(title=escape(data.title), title_justify="left", box=None, padding=(0, 1))
+    for number, name in enumerate(data.header):
+        is_label = number < data.num_labels
+        shown.add_column(
+            escape(name.replace("accuracy", "acc.")), justify="left" if is_label else "right", no_wrap=is_label
+        )
+    for row in data.rows:
+        shown.add_row(*map(escape, row))
+    return shown
 
 
 def show_claim(console: Console, claim: Claim) -> None:

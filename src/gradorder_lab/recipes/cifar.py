@@ -221,9 +221,10 @@ def tables(data: str, summary: Summary) -> list[Table]:
     rows = []
     for method in (RANDOM, FULL_ORDERED, MINI_RANDOM, MINI_FIRST):
         runs = summary.get(recipe(data, size, method, LATE))
-        columns = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
-        found = ("-",) * 4 if runs is None else tuple(f"{runs.last[name].mean():.4g}" for name in columns)
-        rows.append((method[0], *found, *(f"{number:.4g}" for number in PAPER[data][method[0]])))
+        columns = {"train_loss": ".3f", "train_accuracy": ".2f", "test_loss": ".3f", "test_accuracy": ".2f"}
+        found = [format(runs.last[name].mean(), form) for name, form in columns.items()] if runs else ["-"] * 4
+        paper = [format(number, form) for number, form in zip(PAPER[data][method[0]], columns.values(), strict=True)]
+        rows.append((method[0], *found, *paper))
     protocol = PROTOCOLS[data, size]
     num_train = protocol.num_train or (SOURCES[data].num_mini_train if size == "mini" else SOURCES[data].num_train)
     names = ("train loss", "train accuracy", "test loss", "test accuracy")
