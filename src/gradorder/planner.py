@@ -69,7 +69,7 @@ class EpochPlanner:
 
     def num_steps(self, epoch: int) -> int:
         """The training steps of an epoch, scores provided."""
-        is_complete = epoch < self.start_epoch
+        is_complete = not self.is_ordered(epoch)
         if self.ordering.prunes and not is_complete:
             raise ValueError(
                 f"the steps of epoch {epoch} cannot be known before set_epoch({epoch}): {self.ordering} decides then "
@@ -89,7 +89,7 @@ class EpochPlanner:
         """
         if learned is not None and self.is_ordered(epoch):
             return self.planned(epoch, torch.from_numpy(self._checked(learned)))
-        is_ordered = epoch >= self.start_epoch and (scores is not None or not self.ordering.needs_scores)
+        is_ordered = self.is_ordered(epoch) and (scores is not None or not self.ordering.needs_scores)
         sequence, weights = self._ordered(epoch, scores) if is_ordered else (self._random(epoch), None)
         return self.planned(epoch, torch.from_numpy(np.ascontiguousarray(sequence)), weights)
 

@@ -26,7 +26,11 @@ class Revisiting(Ordering):
     inner ordering weighs what was chosen among the rest. Where nothing was, no weight could be right, so it is refused:
     then each class (all examples, without labels) must keep more than ceil(n_c / every), or all.
 
-    Cost: one permutation of N per epoch.
+    It helps where scores are remembered from training: what is never visited would keep its old score for ever.
+
+    Cost: one more permutation of N per epoch, with labels one more sort.
+
+    Reference: none known to us; it is this library's own.
 
     Args:
         inner: the ordering of the examples in both parts.

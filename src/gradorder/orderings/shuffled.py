@@ -11,7 +11,14 @@ from gradorder.orderings.ordering import Ordering
 @final
 @dataclass(frozen=True)
 class Shuffled(Ordering):
-    """A new random permutation every epoch: random reshuffling, what `shuffle=True` does."""
+    """A new random permutation every epoch: random reshuffling, what `shuffle=True` does.
+
+    Rule: sigma uniform over all permutations, independent from epoch to epoch.
+
+    Cost: one permutation of N per epoch.
+
+    Reference: Mishchenko, Khaled and Richtarik (2020), Random Reshuffling: Simple Analysis with Vast Improvements.
+    """
 
     needs_scores: ClassVar[bool] = False
 
@@ -23,7 +30,14 @@ class Shuffled(Ordering):
 @final
 @dataclass(frozen=True)
 class ShuffledOnce(Ordering):
-    """One random permutation for the whole run."""
+    """One random permutation for the whole run: shuffle once.
+
+    Rule: sigma uniform over all permutations, the same in every epoch.
+
+    Cost: as Shuffled, as it is drawn again for every epoch.
+
+    Reference: Safran and Shamir (2020), How Good is SGD with Random Shuffling?
+    """
 
     needs_scores: ClassVar[bool] = False
 
@@ -40,7 +54,17 @@ class ShuffledOnce(Ordering):
 @final
 @dataclass(frozen=True)
 class Sequential(Ordering):
-    """The order of the data set: incremental gradient."""
+    """The order of the data set: incremental gradient.
+
+    Rule: sigma(k) = k.
+
+    It hurts where neighbours in the data set are alike, as in data sorted by class.
+
+    Cost: none.
+
+    Reference: Bertsekas (2011), Incremental Gradient, Subgradient, and Proximal Methods for Convex Optimization:
+    A Survey.
+    """
 
     needs_scores: ClassVar[bool] = False
 

@@ -12,7 +12,15 @@ from gradorder.orderings.ordering import Ordering
 @final
 @dataclass(frozen=True)
 class Descending(Ordering):
-    """Hardest first. With steps a_1 >= a_2 >= ... it maximises sum_i a_i ||M_i|| (rearrangement inequality).
+    """Hardest first.
+
+    Rule: score_{sigma(1)} >= score_{sigma(2)} >= ..., ties by index.
+
+    With steps a_1 >= a_2 >= ... and scores ||M_i|| it maximises sum_i a_i ||M_i|| (rearrangement inequality).
+
+    Cost: one sort of N, and scores for every ordered epoch.
+
+    Reference: Xu and Mirzasoleiman (2023), Ordering for Non-Replacement SGD (Theorems 1 and 3).
 
     Example:
         >>> Descending()(torch.tensor([1.0, 3.0, 2.0]), epoch=0, generator=torch.Generator())
@@ -29,7 +37,16 @@ class Descending(Ordering):
 @final
 @dataclass(frozen=True)
 class Ascending(Ordering):
-    """Easiest first."""
+    """Easiest first, for comparison.
+
+    Rule: score_{sigma(1)} <= score_{sigma(2)} <= ..., ties by index.
+
+    It minimises what Descending maximises.
+
+    Cost: as Descending.
+
+    Reference: Bengio, Louradour, Collobert and Weston (2009), Curriculum Learning, for easy examples first.
+    """
 
     needs_scores: ClassVar[bool] = True
 

@@ -64,6 +64,13 @@ def test_every_public_ordering_is_listed():
 
 
 @every_ordering
+def test_has_a_card(ordering):
+    """What it does as a formula, what it costs, and who says so."""
+    for heading in ("Rule", "Cost:", "Reference:"):
+        assert f"\n    {heading}" in type(ordering).__doc__, heading
+
+
+@every_ordering
 @given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
 def test_gives_a_permutation(ordering, scores, epoch, seed):
     order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))

@@ -120,6 +120,18 @@ def test_a_run_by_remembered_losses(wrap, labels):
             assert len(seen) == 30
 
 
+def test_flip_flop_replays_order_and_weights_also_where_the_complete_part_begins():
+    sampler = go.OrderedSampler(30, 30, ordering=go.FlipFlop(go.InfoBatch(8, complete_part=0.125)))  # from epoch 7 on
+    pairs = []
+    for epoch in range(6, 10):
+        sampler.set_epoch(epoch, scores=torch.arange(30.0))
+        pairs.append(list(zip(sampler, sampler.weights.tolist(), strict=True)))
+    assert len(pairs[0]) < 30
+    assert pairs[1] == pairs[0][::-1]
+    assert len(pairs[2]) == 30
+    assert {weight for _, weight in pairs[2] + pairs[3]} == {1.0}
+
+
 def test_batches_are_balanced_over_what_stays():
     labels = np.array([0, 1, 1, 2] * 25)
     sampler = go.OrderedSampler(100, 10, ordering=go.InfoBatch(100), labels=labels)
