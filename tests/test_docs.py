@@ -164,10 +164,8 @@ def test_the_tutorial_runs_on_two_processes(tmp_path):
     (tmp_path / "train.py").write_text("\n".join([*blocks, counted]))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    settings = {"capture_output": True, "text": True, "timeout": 300, "check": False}
-    run = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    settings = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    run = subprocess.run(command, **settings, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split("\n")[:2] == ["2 25 3"] * 2
 
@@ -188,7 +186,7 @@ class Loaded(HTMLParser):
 
 
 def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     pages = sorted(tmp_path.rglob("*.html"))
