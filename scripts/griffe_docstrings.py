@@ -19,7 +19,7 @@ _TYPESET = (
     (re.compile(r" >= "), " ≥ "),
     (re.compile(r" <= "), " ≤ "),
     (re.compile(r"_\{(.+?)\}"), r"<sub>\1</sub>"),
-    (re.compile(r"\b(score|key|sum|pi|tau|[A-Za-zσ])_(\w|\([12]\))(?!\w)"), r"\1<sub>\2</sub>"),
+    (re.compile(r"\b(score|key|sum|pi|tau|[A-Za-zσ])_(\w|\(\w+\))(?!\w)"), r"\1<sub>\2</sub>"),
 )
 
 
