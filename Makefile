@@ -10,7 +10,7 @@ PEERS_NEED := opt_einsum scipy einops unfoldNd
 OUT ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test lint check format bench soak clean
+.PHONY: help reproduce results test lint docs pictures check format bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -28,7 +28,13 @@ lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint test  ## everything that CI runs
+docs: $(VENV)/.installed-dev  ## build the documentation in site/; a broken link or reference is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: $(VENV)/.installed-dev  ## draw the pictures of README and docs from results/
+	$(BIN)/python scripts/pictures.py
+
+check: lint docs test  ## everything that CI runs
 
 format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
@@ -51,7 +57,7 @@ soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times;
 	$(BIN)/python benchmarks/soak.py
 
 clean:  ## remove the environment and what was run
-	rm -rf $(VENV) $(BENCH_VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(OUT) site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python

@@ -1,0 +1,159 @@
+# ruff: noqa: INP001 - called by mkdocs
+"""Fill the tables of the documentation from the committed results, when the site is built.
+
+A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+
+from gradorder_lab import experiments
+from gradorder_lab.claims import Claim
+from gradorder_lab.recipes import side_by_side
+from gradorder_lab.report import readable
+from gradorder_lab.summary import Summary
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+TIME_TO_TARGET = RESULTS / "time_to_target.csv"
+
+_MARK = re.compile(r"<!-- table: (.+?) -->")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:  # noqa: ANN401 - what mkdocs passes on
+    """Called by mkdocs for every page."""
+    return _MARK.sub(lambda found: _table(found[1]), markdown)
+
+
+def _table(name: str) -> str:
+    if name not in TABLES:
+        raise PluginError(f"table must be one of {', '.join(TABLES)}, got {name!r}")
+    return TABLES[name]()
+
+
+def claims(*names: str) -> str:
+    """The verdicts on these claims, data set by data set, each with the effect that is furthest from the claim."""
+    shown = [claim for claim in experiments.claims(_summary()) if claim.name in names]
+    rows = [row for claim in shown for row in _claim_rows(claim)]
+    return _as_markdown(("claim", "data", "compared", "effect", "95% interval", "seeds won", "verdict"), rows)
+
+
+def _claim_rows(claim: Claim) -> list[list[str]]:
+    found = []
+    for data in claim.data:
+        comparison = claim.headline_on(data)
+        if comparison is not None and comparison.effect is not None:
+            effect = comparison.effect
+            remark = readable.remark(effect)
+            mean = readable.number(effect, effect.mean) + (f" ({remark})" if remark else "")
+            numbers = [mean, readable.interval(effect)]
+            won = f"{effect.won:.0%} of {effect.num_seeds}"
+            what = f"{comparison.what} ({comparison.reading})".replace(" - ", " − ")
+            found.append([claim.name, data, what, *numbers, won, str(claim.verdict_on(data))])
+    return found or [[claim.name, "", claim.text, "–", "–", "–", f"not measured yet: `{_command(claim)}`"]]
+
+
+def _command(claim: Claim) -> str:
+    names = [name for name, experiment in experiments.EXPERIMENTS.items() if claim.name in experiment.claim_names]
+    return f"gradorder reproduce {' '.join(names)} --size cpu"
+
+
+def algorithms() -> str:
+    """How the four algorithms ended beside random reshuffling, and what they cost."""
+    rows = []
+    for recipe in side_by_side.recipes():
+        runs = _summary().get(recipe)
+        if runs is not None:
+            values, last = runs.last["metric"], runs.last
+            counts = [f"{int(last[name][0]):,}" for name in ("trained", "scored")]
+            rows.append([recipe.task_name, recipe.method, f"{values.mean():.4g} ± {values.std(ddof=1):.2g}", *counts])
+    return _as_markdown(("task", "method", "mean ± standard deviation", "trained on", "scored"), rows)
+
+
+def scores() -> str:
+    """What each score costs."""
+    rows = _rows(RESULTS / "scores.csv")
+    names = [name for name in rows[0] if name != "model"]
+    return _as_markdown(("score", *(row["model"] for row in rows)), [[f"`{n}`", *(r[n] for r in rows)] for n in names])
+
+
+def norms() -> str:
+    """What exact norms cost on every network."""
+    rows = {
+        (row["workload"], row["method"]): row["time_ratio"]
+        for row in _rows(RESULTS / "gradient_norm.csv")
+        if row["layout"] == "contiguous"
+    }
+    workloads = dict.fromkeys(workload for workload, _ in rows)
+    methods = ("gradorder", "gradorder observe")
+    return _as_markdown(
+        ("model, batch", "`gradient_norms`, in plain passes", "training step with `observe_gradient_norms`"),
+        [[workload, *(rows[workload, method] for method in methods)] for workload in workloads],
+    )
+
+
+def time_to_target() -> str:
+    """Cost to random reshuffling's accuracy, task by task, or by which command it will be measured."""
+    if not TIME_TO_TARGET.exists():
+        return (
+            '!!! warning "Not measured yet"\n\n'
+            "    `results/time_to_target.csv` is not there. `python benchmarks/time_to_target.py --data DIR` measures\n"
+            "    it (hours on two cores), and the next build of these pages shows it here.\n"
+        )
+    rows = _rows(TIME_TO_TARGET)
+    return "\n\n".join(
+        _task_table(task, [row for row in rows if row["task"] == task])
+        for task in dict.fromkeys(r["task"] for r in rows)
+    )
+
+
+def _task_table(task: str, rows: Sequence[Mapping[str, str]]) -> str:
+    target = f"**{task}**: target {float(rows[0]['target']):.2f}%, less its noise {float(rows[0]['noise']):.2f}"
+    head = ("method", "budget", "time", "example gradients", "accuracy", "minus random")
+    ordered = sorted(rows, key=lambda row: float(row["processor_seconds"] or "inf"))
+    return f"{target}\n\n{_as_markdown(head, [_task_row(row) for row in ordered])}"
+
+
+def _task_row(row: Mapping[str, str]) -> list[str]:
+    accuracy = [f"{float(row['accuracy']):.2f}", _with_ends(row, "difference", "+.2f")]
+    if not row["budget"]:
+        return [row["method"], "not reached", "–", "–", *accuracy]
+    costs = [_with_ends(row, "processor_seconds", ".2f"), f"{float(row['trained']):.2f}"]
+    return [row["method"], row["budget"], *costs, *accuracy]
+
+
+def _with_ends(row: Mapping[str, str], name: str, form: str) -> str:
+    mean, low, high = (float(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{mean:{form}} ({low:{form}} to {high:{form}})".replace("-", "−")
+
+
+def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+@cache
+def _summary() -> Summary:
+    return Summary.load(RESULTS / "lab.npz")
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "constant and decreasing steps": partial(claims, "C1", "C2", "C3", "C4"),
+    "start epoch": partial(claims, "C5", "C9", "C10", "C11", "C13"),
+    "keep": partial(claims, "C6"),
+    "networks": partial(claims, "C7", "C8"),
+    "algorithms": algorithms,
+    "scores": scores,
+    "norms": norms,
+    "time to target": time_to_target,
+}

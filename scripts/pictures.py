@@ -1,0 +1,219 @@
+# ruff: noqa: INP001 - a script: run by path
+"""Draw the pictures of README and docs from the results that are committed.
+
+    python scripts/pictures.py                writes docs/pictures/*.svg
+    python scripts/pictures.py --out DIR      writes them there
+
+The same results give the same bytes: no dates, no random names, letters as shapes. The ground is white on purpose, so
+that they can be read on a dark page.
+"""
+
+import argparse
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gradorder_lab import experiments
+from gradorder_lab.claims import Claim, Comparison, Verdict
+from gradorder_lab.recipes import orders
+from gradorder_lab.report import readable
+from gradorder_lab.report.forest import TICKS, ForestLine, place
+from gradorder_lab.report.styles import line_styles
+from gradorder_lab.statistics import Effect
+from gradorder_lab.summary import Summary
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+
+# The page's own colours, src/gradorder_lab/report/templates/page.css.
+INK, QUIET, RULE, CLAIMED = "#1b1f24", "#59626c", "#dde1e5", "#d9efe7"
+TONES = {
+    Verdict.REPRODUCED: "#00664a",
+    Verdict.PARTLY: "#7a5200",
+    Verdict.INCONCLUSIVE: "#7d3563",
+    Verdict.NOT_REPRODUCED: "#a83a00",
+}
+SHORTER = {
+    "selection in decreasing order": "selection ↓",
+    "selection in random order": "selection random",
+    "(descending - random) on synthetic - on": "synthetic -",
+}
+DASHES = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5))}
+STYLE = {
+    "svg.hashsalt": "gradorder",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": QUIET,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+ForestRow = tuple[Claim, Comparison, Effect]
+
+
+def main() -> None:
+    """Draw all of them."""
+    parser = argparse.ArgumentParser(description="Draw the pictures of README and docs from the committed results.")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures", metavar="DIR")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        for name, draw in PICTURES.items():
+            draw().savefig(out / f"{name}.svg", metadata={"Date": None, "Creator": None})
+
+
+def verdicts() -> Figure:
+    """Every effect that was measured, data set by data set, with its interval and the verdict."""
+    rows = [
+        (claim, comparison, comparison.effect)
+        for claim in experiments.claims(_summary())
+        for data in claim.data
+        if (comparison := claim.headline_on(data)) and comparison.effect and comparison.kind != "always"
+    ]
+    figure = Figure(figsize=(10.5, 0.9 + 0.34 * len(rows)), layout="constrained")
+    axes, words = figure.subplots(1, 2, sharey=True, width_ratios=(1, 0.62))
+    for tick in TICKS:
+        axes.axvline(tick.place, color=RULE, linewidth=1, zorder=0)
+    axes.axvline(place(0.0), color=QUIET, linewidth=1, zorder=0)
+    for number, row in enumerate(rows):
+        _forest_line(axes, words, -number, row)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(-len(rows) + 0.4, 0.6)
+    axes.set_xticks([tick.place for tick in TICKS], [tick.text for tick in TICKS])
+    axes.set_yticks([-number for number in range(len(rows))], [_forest_label(row) for row in rows])
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("difference at the end, as a share of random's F − F*")
+    words.set_axis_off()
+    return figure
+
+
+def _forest_label(row: ForestRow) -> str:
+    claim, comparison, _ = row
+    what = comparison.what
+    for long, short in SHORTER.items():
+        what = what.replace(long, short)
+    return f"{claim.name}  {comparison.data}: {what}".replace(" - ", " − ")
+
+
+def _forest_line(axes: Axes, words: Axes, y: float, row: ForestRow) -> None:
+    claim, comparison, effect = row
+    line, verdict = ForestLine.of(comparison, effect), claim.verdict_on(comparison.data)
+    if line.claimed is not None:
+        low, high = line.claimed
+        axes.barh(y, high - low, left=low, height=0.66, color=CLAIMED, zorder=0)
+    axes.plot([line.low, line.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
+    axes.plot(line.mean, y, marker="o", color=INK, markersize=5)
+    words.text(0.0, y, readable.number(effect, effect.mean), va="center", fontsize=9)
+    words.text(0.46, y, verdict, va="center", fontsize=9, color=TONES.get(verdict, QUIET), fontweight="bold")
+
+
+def synthetic() -> Figure:
+    """The paper's triple on its synthetic problem: three orders, three kinds of step size."""
+    (found,) = orders.figures("synthetic", _summary())
+    shown = ("descending", "random", "ascending")
+    styles = line_styles([shown])
+    titles = ("constant step", "per iteration, 1/(1+t)", "per epoch, 1/(1+k)")
+    figure = Figure(figsize=(9.5, 3.4), layout="constrained")
+    all_axes = figure.subplots(1, 3, sharey=True)
+    for axes, panel, title in zip(all_axes, found.panels, titles, strict=False):
+        for curve in (curve for curve in panel.curves if curve.label in shown):
+            style, x = styles[curve.label], curve.x["epoch"]
+            axes.fill_between(x, curve.band.low, curve.band.high, color=style.light, alpha=0.12, linewidth=0)
+            axes.plot(x, curve.band.mean, color=style.light, linestyle=DASHES[style.dash], label=curve.label)
+        axes.set_yscale("log")
+        axes.set_title(title, fontsize=10.5, loc="left")
+        axes.set_xlabel("epoch")
+        axes.grid(color=RULE, linewidth=0.6)
+        axes.tick_params(which="both", length=0)
+    all_axes[0].set_ylabel("F − F*, mean; bands: 90% of 100 seeds")
+    all_axes[1].legend(frameon=False)
+    return figure
+
+
+def scores() -> Figure:
+    """What each score of a batch costs, in plain passes over it."""
+    rows = _rows("scores.csv")
+    names = [name for name in rows[0] if name != "model"]
+    styles = line_styles([names])
+    figure = Figure(figsize=(9.5, 3.0), layout="constrained")
+    all_axes = figure.subplots(1, len(rows), sharex=True, sharey=True)
+    for axes, row in zip(all_axes, rows, strict=True):
+        bars = axes.barh(names, [float(row[name]) for name in names], color=[styles[name].light for name in names])
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        axes.bar_label(bars, [row[name] for name in names], padding=5, bbox=ground, zorder=3)
+        axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
+        axes.set_title(row["model"], fontsize=10.5, loc="left")
+        axes.set_xlabel("time, in plain forward and backward passes")
+        axes.set_xlim(0, 1.6)
+        axes.tick_params(length=0)
+        axes.tick_params(axis="y", labelcolor=INK)
+    all_axes[0].invert_yaxis()
+    return figure
+
+
+PEERS = {
+    "gradorder": ("gradorder", "#d55e00", "o"),
+    "gradorder observe": ("gradorder, observe", "#b97a00", "o"),
+    "torch.func": ("torch.func", "#0072b2", "s"),
+    "opacus ghost": ("Opacus ghost", "#00855f", "^"),
+    "opacus": ("Opacus", "#b2558a", "v"),
+    "backpack": ("BackPACK", "#1b1f24", "D"),
+}
+
+
+def peers() -> Figure:
+    """What exact norms of a batch cost, by each library."""
+    rows = [row for row in _rows("gradient_norm.csv") if row["layout"] == "contiguous" and row["time_ratio"]]
+    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    for method, (label, colour, marker) in reversed(PEERS.items()):
+        places = {row["workload"]: float(row["time_ratio"]) for row in rows if row["method"] == method}
+        y = [-workloads.index(workload) for workload in places]
+        axes.plot(list(places.values()), y, marker, color=colour, markersize=7, label=label, linestyle="none")
+    axes.set_xscale("log")
+    ticks = (0.5, 1, 2, 5, 10, 20, 50, 100)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks([-number for number in range(len(workloads))], workloads)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("time of all exact norms of a batch, in plain forward and backward passes")
+    axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, reverse=True)
+    return figure
+
+
+def _summary() -> Summary:
+    return Summary.load(RESULTS / "lab.npz")
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (RESULTS / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+PICTURES: Mapping[str, Callable[[], Figure]] = {
+    "verdicts": verdicts,
+    "synthetic": synthetic,
+    "scores": scores,
+    "peers": peers,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import gradorder
+from gradorder import bounds, sklearn
+from gradorder.integrations import accelerate, lightning, transformers
+from gradorder.orderings import Ordering
+from gradorder.selection import Selection
+from gradorder_lab.compare.comparison import COSTS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+CARDS = {name: (DOCS / "cards" / f"{name}.md").read_text() for name in ("orderings", "scores", "selections")}
+
+
+def loaded(script):
+    spec = importlib.util.spec_from_file_location(script, ROOT / "scripts" / f"{script}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def public_names(module):
+    return {name for name, value in vars(module).items() if not name.startswith("_")}
+
+
+def public_classes(kind):
+    """What `gradorder` exports of a kind: subclasses of a base, or the classes of a subpackage."""
+    classes = {name: value for name, value in vars(gradorder).items() if isinstance(value, type)}
+    if isinstance(kind, str):
+        return {name for name, value in classes.items() if value.__module__.startswith(kind)}
+    return {name for name, value in classes.items() if issubclass(value, kind) and value is not kind}
+
+
+KINDS = {"orderings": Ordering, "selections": Selection, "scores": "gradorder.scores"}
+
+
+@pytest.mark.parametrize("page", KINDS)
+def test_every_public_class_of_a_kind_has_a_card_and_nothing_else_has(page):
+    expected = public_classes(KINDS[page])
+    assert len(expected) >= 4
+    assert set(re.findall(r"^## (\w+)$", CARDS[page], flags=re.MULTILINE)) == expected
+    assert set(re.findall(r"^::: gradorder\.(\w+)$", CARDS[page], flags=re.MULTILINE)) == expected
+
+
+@pytest.mark.parametrize("page", KINDS)
+def test_every_card_says_what_helps_what_hurts_and_how_that_is_known(page):
+    for card in re.split(r"^## ", CARDS[page], flags=re.MULTILINE)[1:]:
+        name = card.split("\n", 1)[0]
+        helps, hurts = re.search(r"\*\*Helps\*\*\n(.*)\*\*Hurts\*\*\n(.*)", card, flags=re.DOTALL).groups()
+        for part in (helps, hurts.split("\n**")[0]):
+            points = re.findall(r"^- (.*)$", part, flags=re.MULTILINE)
+            assert points, name
+            assert all(re.match(r"\*(measured|theory)\*: ", point) for point in points), name
+
+
+@pytest.mark.parametrize("page", KINDS)
+def test_cost_and_reference_are_in_the_docstring_or_on_the_card(page):
+    for card in re.split(r"^## ", CARDS[page], flags=re.MULTILINE)[1:]:
+        name = card.split("\n", 1)[0]
+        docstring = getattr(gradorder, name).__doc__
+        for word in ("Cost", "Reference"):
+            assert re.search(rf"^ *{word}: ", docstring, flags=re.MULTILINE) or f"**{word}**" in card, (name, word)
+
+
+def test_every_public_name_is_in_the_api_reference():
+    text = "\n".join(path.read_text() for path in sorted((DOCS / "api").glob("*.md")))
+    shown = re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
+    assert len(shown) == len(set(shown))
+    submodules = {"adviser", "batches", "bounds", "checks", "errors", "integrations", "layouts", "losses", "memory"}
+    submodules |= {"orderings", "plan", "planner", "precision", "ranks", "sampler", "schedules", "scores", "seeding"}
+    submodules |= {"selection", "sklearn", "state"}
+    expected = {f"gradorder.{name}" for name in public_names(gradorder) - submodules}
+    source = (ROOT / "src" / "gradorder" / "__init__.py").read_text()
+    assert expected == {f"gradorder.{name}" for name in re.findall(r" as (\w+)$", source, flags=re.MULTILINE)} - {
+        "gradorder.bounds"
+    }
+    for module in (bounds, sklearn):
+        source = Path(module.__file__).read_text()
+        expected |= {f"{module.__name__}.{name}" for name in re.findall(r" as (\w+)$", source, flags=re.MULTILINE)}
+    for module in (accelerate, lightning, transformers):
+        own = {
+            name for name in public_names(module) if getattr(vars(module)[name], "__module__", "") == module.__name__
+        }
+        expected |= {f"{module.__name__}.{name}" for name in own - {"OrderedLoader"}}
+    assert expected <= set(shown)
+
+
+def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path):
+    subprocess.run([sys.executable, ROOT / "scripts" / "pictures.py", "--out", tmp_path], check=True)
+    drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    committed = {path.name: path.read_bytes() for path in (DOCS / "pictures").iterdir()}
+    assert drawn.keys() == committed.keys()
+    changed = [name for name in drawn if drawn[name] != committed[name]]
+    assert not changed, "run `make pictures`: the results have changed, or the way they are drawn"
+
+
+def test_every_picture_is_shown_somewhere():
+    text = "\n".join(path.read_text() for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
+    for path in (DOCS / "pictures").iterdir():
+        assert f"pictures/{path.name})" in text, path.name
+
+
+def test_every_table_that_a_page_asks_for_can_be_made():
+    hooks = loaded("docs_hooks")
+    asked = [name for path in DOCS.rglob("*.md") for name in re.findall(r"<!-- table: (.+?) -->", path.read_text())]
+    assert set(asked) == set(hooks.TABLES)
+    for name in hooks.TABLES:
+        page = hooks.on_page_markdown(f"before\n\n<!-- table: {name} -->\n\nafter", page=None, config=None, files=None)
+        assert page.startswith("before\n\n")
+        assert "<!--" not in page
+        assert len(page) > 50
+    with pytest.raises(Exception, match="table must be one of"):
+        hooks.on_page_markdown("<!-- table: nothing -->")
+
+
+def test_verdicts_in_the_tables_are_those_of_the_shipped_results():
+    lines = [line.split(" | ") for line in loaded("docs_hooks").claims("C2", "C7").splitlines()[2:]]
+    verdicts = {(line[0].strip("| "), line[1]): line[-1].strip("| ") for line in lines}
+    assert verdicts["C2", "synthetic"] == "reproduced"
+    assert verdicts["C2", "iris"] == "partly"
+
+
+TARGETS = """\
+task,method,target,noise,step_size,budget,processor_seconds,processor_seconds_low,processor_seconds_high,trained,\
+accuracy,difference,difference_low,difference_high
+rings,random reshuffling,90.000,0.100,0.1,1,1,1,1,1,90.000,0,0,0
+rings,half of it,90.000,0.100,0.1,0.6,0.61,0.59,0.63,0.6,89.950,-0.05,-0.12,0.02
+rings,nothing,90.000,0.100,0.1,,,,,,80.000,-10,-11,-9
+"""
+
+
+def test_time_to_target_is_filled_in_as_soon_as_it_is_measured(tmp_path, monkeypatch):
+    hooks = loaded("docs_hooks")
+    monkeypatch.setattr(hooks, "TIME_TO_TARGET", tmp_path / "time_to_target.csv")
+    assert "Not measured yet" in hooks.time_to_target()
+    assert "benchmarks/time_to_target.py" in hooks.time_to_target()
+    hooks.TIME_TO_TARGET.write_text(TARGETS)
+    found = hooks.time_to_target()
+    assert "Not measured" not in found
+    *_, best, random, last = found.splitlines()
+    assert best == "| half of it | 0.6 | 0.61 (0.59 to 0.63) | 0.60 | 89.95 | −0.05 (−0.12 to +0.02) |"
+    assert random.startswith("| random reshuffling | 1 | 1.00 (1.00 to 1.00) | 1.00 | 90.00 |")
+    assert last.startswith("| nothing | not reached | – | – | 80.00 | −10.00")
+
+
+def test_the_benchmark_writes_the_columns_that_the_table_reads():
+    names = re.findall(r'"([a-z_]+)"', (ROOT / "benchmarks" / "time_to_target.py").read_text())
+    needed = {column.removesuffix("_low").removesuffix("_high") for column in TARGETS.splitlines()[0].split(",")}
+    assert needed - set(names) <= {"processor_seconds", "trained"}  # costs, by the names in COSTS
+    assert {"processor_seconds", "trained"} <= set(COSTS)
+
+
+def test_the_tutorial_runs_on_two_processes(tmp_path):
+    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / "tutorial.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    counted = "import sys\nsys.stdout.write(f'{sampler.num_replicas} {len(inputs)} {sampler.epoch}\\n')\n"
+    (tmp_path / "train.py").write_text("\n".join([*blocks, counted]))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    settings = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    run = subprocess.run(command, **settings, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split("\n")[:2] == ["2 25 3"] * 2
+
+
+class Loaded(HTMLParser):
+    """What a browser fetches by itself for a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses = []
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        if tag in {"script", "img", "iframe", "source"}:
+            self.addresses.append(attributes.get("src") or "")
+        if tag == "link" and attributes.get("rel") != "canonical":
+            self.addresses.append(attributes.get("href") or "")
+
+
+def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        parser = Loaded()
+        parser.feed(page.read_text())
+        assert parser.addresses
+        assert not [address for address in parser.addresses if re.match(r"(https?:)?//", address)], page
+        assert "<!-- table" not in page.read_text()
+    for name in ("orderings", "selections", "scores"):
+        text = (tmp_path / "cards" / f"{name}.html").read_text()
+        assert (
+            text.count("<strong>Cost</strong>")
+            == text.count("<strong>Reference</strong>")
+            == len(public_classes(KINDS[name]))
+        )
