@@ -95,7 +95,7 @@ def verdicts() -> Figure:
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("difference at the end, as a share of random's F − F*")
+    axes.set_xlabel("difference at the end, as a share of random's F − F* (errors: 5% stands for 0.5 points)")
     words.set_axis_off()
     return figure
 
