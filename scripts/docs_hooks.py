@@ -115,20 +115,20 @@ def time_to_target() -> str:
 def _task_table(task: str, rows: Sequence[Mapping[str, str]]) -> str:
     target = f"**{task}**: target {float(rows[0]['target']):.2f}%, less its noise {float(rows[0]['noise']):.2f}"
     head = ("method", "budget", "time", "example gradients", "accuracy", "minus random")
-    ordered = sorted(rows, key=lambda row: float(row["processor_seconds"] or "inf"))
+    ordered = sorted(rows, key=lambda row: float(row["time_mean"] or "inf"))
     return f"{target}\n\n{_as_markdown(head, [_task_row(row) for row in ordered])}"
 
 
 def _task_row(row: Mapping[str, str]) -> list[str]:
-    accuracy = [f"{float(row['accuracy']):.2f}", _with_ends(row, "difference", "+.2f")]
+    accuracy = [f"{float(row['accuracy']):.2f}", _with_ends(row, "accuracy_minus_random", "+.2f")]
     if not row["budget"]:
         return [row["method"], "not reached", "–", "–", *accuracy]
-    costs = [_with_ends(row, "processor_seconds", ".2f"), f"{float(row['trained']):.2f}"]
+    costs = [_with_ends(row, "time", ".2f"), f"{float(row['example_gradients_mean']):.2f}"]
     return [row["method"], row["budget"], *costs, *accuracy]
 
 
 def _with_ends(row: Mapping[str, str], name: str, form: str) -> str:
-    mean, low, high = (float(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    mean, low, high = (float(row[f"{name}{end}"]) for end in ("_mean", "_low", "_high"))
     return f"{mean:{form}} ({low:{form}} to {high:{form}})".replace("-", "−")
 
 
