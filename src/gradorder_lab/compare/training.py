@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -61,7 +62,8 @@ class Run:
         strategy, sampler = self.strategy, self.strategy.sampler
         sampler.set_epoch(epoch, scores=None if strategy.score is None else self.all_scores)
         num_batches = sampler.steps_left
-        for number, indices in enumerate(torch.tensor(list(sampler)).split(sampler.loader_batch_size)):
+        order = torch.from_numpy(np.fromiter(sampler, np.int64, len(sampler)))  # at once, as the laboratory's own loop
+        for number, indices in enumerate(order.split(sampler.loader_batch_size)):
             batch, weights = self.selected(self.train.batch(indices))
             self.set_step_size((epoch + number / num_batches) / self.epochs)
             logits, losses = self.update(batch, weights)
