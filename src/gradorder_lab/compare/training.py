@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gradorder import GradientNorm
 from gradorder_lab.compare.examples import Batch, Examples
 from gradorder_lab.compare.methods import Strategy
 
@@ -77,7 +78,7 @@ class Run:
         if strategy.select is None:
             return batch, strategy.sampler.weights if strategy.weighted else None
         kept, weights = strategy.select.weighted(self.model, batch)
-        self.cost.forward += len(batch[1])
+        self.count_scored(len(batch[1]), getattr(strategy.select, "score", None))
         return kept, weights
 
     def update(self, batch: Batch, weights: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,9 +106,14 @@ class Run:
         """The score of every training example at the current weights."""
         if self.strategy.score is None:
             raise RuntimeError("this strategy has no score")
-        self.cost.forward += len(self.train)
+        self.count_scored(len(self.train), self.strategy.score)
         parts = torch.arange(len(self.train)).split(_EVALUATION_BATCH)
         return torch.cat([self.strategy.score(self.model, self.train.batch(part)) for part in parts])
+
+    def count_scored(self, num_examples: int, score: object) -> None:
+        """The passes of scoring; only the exact norm has a backward one."""
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples if isinstance(score, GradientNorm) else 0
 
     def learnt(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
         """What an ordering that learns from gradients is given."""
