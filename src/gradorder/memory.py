@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from gradorder.errors import NonFiniteScoresError
@@ -26,11 +27,12 @@ class ScoreMemory:
 
     def remember(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
         """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
-        is_near = scores.device.type == "cpu"
-        if is_near and not self._ranks.is_connected:
-            self._write(indices, _finite(indices, scores))
+        if scores.device.type != "cpu":
+            self._waiting.append((indices, scores.clone()))
+        elif self._ranks.is_connected:
+            self._waiting.append((indices, _finite(indices, widened(scores)).clone()))
         else:
-            self._waiting.append((indices, _finite(indices, scores.clone()) if is_near else scores.clone()))
+            self._write(indices, _finite(indices, widened(scores)))
 
     def replace(self, scores: torch.Tensor) -> None:
         """Keep a new score for every example."""
@@ -67,7 +69,7 @@ class ScoreMemory:
             # As one process would have written them: step by step, and in a step the slices in the order of the ranks.
             order = steps_and_indices[:, 0].argsort(stable=True)
             indices, scores = steps_and_indices[order, 1], scores[order]
-            self._write(indices, _finite(indices, scores))
+            self._write(indices, _finite(indices, widened(scores)))
 
     def _taken(self) -> tuple[torch.Tensor, torch.Tensor]:
         """What waits here, as rows (step, index) and their scores."""
@@ -78,15 +80,16 @@ class ScoreMemory:
         return torch.cat(rows), torch.cat([widened(scores) for _, scores in waiting]).cpu()
 
     def _write(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
-        scores = widened(scores)
         if self._scores is None:
             self._scores = torch.full((self._num_examples,), math.nan)
-        self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
+        if self._scores.dtype != scores.dtype:
+            self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
         # In numpy the last of several scores for one example stays; torch leaves it open which.
-        self._scores.numpy()[indices.numpy()] = scores.to(self._scores.dtype).numpy()
+        self._scores.numpy()[indices.numpy()] = scores.numpy()
 
 
 def _finite(indices: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    if not bool(torch.isfinite(scores).all()):
+    """Scores on the CPU, in float32 or better; numpy, as torch takes three times as long for a batch."""
+    if not np.isfinite(scores.numpy()).all():
         raise NonFiniteScoresError.of(scores, indices)
     return scores

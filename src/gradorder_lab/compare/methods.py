@@ -68,6 +68,11 @@ class Strategy:
     select: Selection | None = None
     top: go.OrderedSGD | None = None
 
+    @property
+    def needs_losses(self) -> bool:
+        """Example by example; plain training is not made to pay for them."""
+        return self.remembers or self.weighted or self.select is not None or self.top is not None
+
 
 @dataclass(frozen=True)
 class Method:

@@ -82,11 +82,11 @@ class Run:
         return kept, weights
 
     def update(self, batch: Batch, weights: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step; logits and losses before it."""
+        """One step; logits and losses before it, one mean loss for methods that need no more."""
         inputs, targets = batch
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.model(inputs)
-        losses = F.cross_entropy(logits, targets, reduction="none")
+        losses = F.cross_entropy(logits, targets, reduction="none" if self.strategy.needs_losses else "mean")
         self.objective(logits, losses, targets, weights).backward()
         self.optimizer.step()
         self.cost.steps += 1
