@@ -126,7 +126,7 @@ class _IndexEntry:
     @classmethod
     def of(cls, name: str, runs: RecipeSummary) -> Self:
         """Of a run of a single row the band says nothing that the seeds do not; nor do losses beside their excess."""
-        num_points = len(next(iter(runs.bands.values())).mean)
+        num_points = max((len(band.mean) for band in runs.bands.values()), default=1)
         is_drawn = num_points > 1
         bands = [column for column in runs.bands if not (column == "loss" and "excess" in runs.bands)]
         return cls(name, len(runs.seeds), num_points, list(runs.last), bands if is_drawn else [])

@@ -9,7 +9,7 @@ from gradorder_lab.convex import ConvexRecipe
 from gradorder_lab.errors import LabError
 from gradorder_lab.experiment import SIZES
 from gradorder_lab.store import Store
-from gradorder_lab.summary import Summary
+from gradorder_lab.summary import RecipeSummary, Summary
 from gradorder_lab.workspace import Workspace
 
 RECIPES = [ConvexRecipe("test", "iris scaled", name, "1/(1+t)", 3) for name in ("random", "descending", "ascending")]
@@ -55,6 +55,16 @@ def test_a_summary_survives_its_file(summary, tmp_path):
     (tmp_path / "summary.npz").write_bytes(b"PK but not really")
     with pytest.raises(LabError, match=r"summary\.npz cannot be read as results"):
         Summary.load(tmp_path / "summary.npz")
+
+
+def test_what_was_read_from_a_file_can_be_written_again(tmp_path):
+    rows = {0: {"bound": np.array([1.5])}, 1: {"bound": np.array([2.5])}}
+    first = Summary({"of a single row": RecipeSummary.of(rows), "of two": RecipeSummary.of({0: {"loss": np.ones(2)}})})
+    first.save(tmp_path / "first.npz")
+    Summary.load(tmp_path / "first.npz").save(tmp_path / "second.npz")
+    again = Summary.load(tmp_path / "second.npz")
+    assert again.recipes["of a single row"].last["bound"].tolist() == [1.5, 2.5]
+    assert again.recipes["of two"].bands["loss"].mean.tolist() == [1.0, 1.0]
 
 
 def test_effects_are_over_the_seeds_that_both_have(summary):
