@@ -12,11 +12,11 @@ import gradorder as go
 from gradorder_lab.compare import printed
 from gradorder_lab.compare import task as tasks
 from gradorder_lab.compare.comparison import Plan
-from gradorder_lab.compare.examples import Batch, Examples
 from gradorder_lab.compare.methods import BASELINE, CORE, METHODS, Setting
 from gradorder_lab.compare.running import compare
 from gradorder_lab.compare.task import Split, Task
 from gradorder_lab.compare.training import Run
+from gradorder_lab.datasets.examples import Batch, Examples
 from gradorder_lab.errors import LabError
 
 

@@ -1,25 +1,12 @@
-"""What a task trains on: anything that gives labelled examples by their positions."""
+"""What a task trains on, and parts of it: held out, with wrong labels, with rare classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 
-Batch = tuple[torch.Tensor, torch.Tensor]
-
-
-class Examples(Protocol):
-    """Inputs and labels; `gradorder_lab.datasets.ImageDataset` is one."""
-
-    @property
-    def labels(self) -> torch.Tensor:
-        """int64 (N,)."""
-
-    def __len__(self) -> int: ...
-
-    def batch(self, indices: torch.Tensor | Sequence[int]) -> Batch:
-        """Inputs (B, ...) and labels (B,) of these examples."""
+from gradorder_lab.datasets.examples import Batch, Examples
 
 
 @dataclass(frozen=True, eq=False)

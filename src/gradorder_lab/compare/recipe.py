@@ -9,7 +9,8 @@ import numpy as np
 from gradorder_lab.compare import task as tasks
 from gradorder_lab.compare.methods import METHODS, Setting
 from gradorder_lab.compare.task import Task
-from gradorder_lab.compare.training import Run, accuracy_and_loss
+from gradorder_lab.compare.training import Run
+from gradorder_lab.neural.evaluation import evaluate
 from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.workspace import Workspace
 
@@ -81,6 +82,6 @@ class CompareRecipe(Recipe):
             self.weight_decay,
         )
         cost = run.to_the_end()
-        accuracy, loss = accuracy_and_loss(model, split.test)
+        loss, accuracy = evaluate(model, split.test)
         values = {"accuracy": accuracy, "loss": loss} | vars(cost)
         return {name: np.array([float(value)]) for name, value in values.items()}

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from gradorder_lab import datasets, models
-from gradorder_lab.compare.examples import Examples, LabelledTensors, Part
+from gradorder_lab.compare.examples import LabelledTensors, Part
 from gradorder_lab.datasets import snippets, terrain
+from gradorder_lab.datasets.examples import Examples
 from gradorder_lab.errors import LabError
 
 IMAGES = ("mnist", "fashion-mnist", "cifar10", "cifar100")

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from gradorder import GradientNorm
-from gradorder_lab.compare.examples import Batch, Examples
 from gradorder_lab.compare.methods import Strategy
+from gradorder_lab.datasets.examples import Batch, Examples
 
-_EVALUATION_BATCH = 500
+_SCORED_AT_ONCE = 500
 
 
 @dataclass
@@ -107,7 +106,7 @@ class Run:
         if self.strategy.score is None:
             raise RuntimeError("this strategy has no score")
         self.count_scored(len(self.train), self.strategy.score)
-        parts = torch.arange(len(self.train)).split(_EVALUATION_BATCH)
+        parts = torch.arange(len(self.train)).split(_SCORED_AT_ONCE)
         return torch.cat([self.strategy.score(self.model, self.train.batch(part)) for part in parts])
 
     def count_scored(self, num_examples: int, score: object) -> None:
@@ -140,22 +139,3 @@ class _LastLayer:
         errors = logits.softmax(1)
         errors[torch.arange(len(targets)), targets] -= 1
         return torch.einsum("bc,bh->bch", errors, self._inputs).flatten(1)
-
-
-@torch.no_grad()
-def accuracy_and_loss(model: nn.Module, data: Examples) -> tuple[float, float]:
-    """In percent, and the mean loss."""
-    was_training = model.training
-    model.eval()
-    num_right = loss = 0.0
-    for inputs, targets in _batches(data):
-        logits = model(inputs)
-        loss += F.cross_entropy(logits, targets, reduction="sum").double().item()
-        num_right += (logits.argmax(1) == targets).sum().item()
-    model.train(was_training)
-    return 100 * num_right / len(data), loss / len(data)
-
-
-def _batches(data: Examples) -> Iterator[Batch]:
-    for indices in torch.arange(len(data)).split(_EVALUATION_BATCH):
-        yield data.batch(indices)

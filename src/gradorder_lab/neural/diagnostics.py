@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradorder_lab.neural.training import SCORES, Training, begin, evaluate
+from gradorder_lab.neural.evaluation import evaluate
+from gradorder_lab.neural.training import SCORES, Training, begin
 from gradorder_lab.recipes import grey_images
 from gradorder_lab.workspace import Workspace
 

@@ -1,4 +1,4 @@
-"""The training loop: one epoch and one evaluation, each on one screen; the rest is what they need."""
+"""The training loop: one epoch on one screen; the rest is what it needs."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +20,7 @@ from gradorder_lab import datasets, models
 from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
 from gradorder_lab.errors import LabError
 from gradorder_lab.neural import checkpoint, processes
+from gradorder_lab.neural.evaluation import evaluate
 from gradorder_lab.neural.step_sizes import step_size_named
 from gradorder_lab.recipe import Rows
 from gradorder_lab.workspace import Workspace
@@ -40,7 +41,7 @@ SCORES: Mapping[str, Callable[[nn.Module, Batch], torch.Tensor]] = {
     "loss": go.Loss(),
 }
 _WITH_BACKWARD = ("gradient norm",)
-_EVALUATION_BATCH = 500
+_SCORED_AT_ONCE = 500
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Training:
 
     def scores(self) -> torch.Tensor:
         """The score of every training example at the current weights."""
-        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_EVALUATION_BATCH))
+        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_SCORED_AT_ONCE))
         indices = torch.cat([torch.arange(0, device=self.device), *parts])
         with self.scoring(len(indices)):
             scored = [self.score(self.model, self.train.batch(part)) for part in parts]
@@ -202,22 +203,6 @@ def train_one_epoch(training: Training, epoch: int) -> None:
         training.update(batch, epoch)
     training.settle(before)
     training.cost.seconds += training.clock() - started
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, data: ImageDataset) -> tuple[float, float]:
-    """Mean loss, and accuracy in percent; under torchrun each process takes its share of the data."""
-    was_training = model.training
-    model.eval()
-    loss = num_right = 0.0
-    for indices in processes.own(torch.arange(len(data), device=data.images.device).split(_EVALUATION_BATCH)):
-        inputs, targets = data.batch(indices)
-        logits = model(inputs)
-        loss += F.cross_entropy(logits, targets, reduction="sum").double().item()
-        num_right += (logits.argmax(1) == targets).sum().item()
-    model.train(was_training)
-    loss, num_right = processes.summed(loss, num_right)
-    return loss / len(data), 100 * num_right / len(data)
 
 
 def run(recipe: "NeuralRecipe", seed: int, workspace: Workspace) -> Rows:
