@@ -8,14 +8,16 @@ from gradorder.errors import NonFiniteScoresError
 from gradorder.precision import widened
 from gradorder.ranks import Ranks
 
+_MOST_WAITING = 1000  # batches; small tensors are costly to keep
 _ALONE = Ranks(num=1, rank=0, is_connected=False)
 
 
 class ScoreMemory:
     """One remembered score per example; NaN where an example was never scored.
 
-    Scores on an accelerator stay there until `settle`, so that a training step never waits for them. With several
-    processes each keeps its own until then, and `settle` brings them together: call it on all, before reading.
+    Scores wait until `settle`, so that a training step takes no longer than it must: those on an accelerator stay
+    there. With several processes each keeps its own until then, and `settle` brings them together: call it on all,
+    before reading.
     """
 
     def __init__(self, num_examples: int, ranks: Ranks = _ALONE) -> None:
@@ -26,12 +28,10 @@ class ScoreMemory:
 
     def remember(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
         """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
-        if scores.device.type != "cpu":
-            self._waiting.append((indices, scores.clone()))
-        elif self._ranks.is_connected:
-            self._waiting.append((indices, _finite(indices, widened(scores)).clone()))
-        else:
-            self._write(indices, _finite(indices, widened(scores)))
+        is_near = scores.device.type == "cpu"
+        self._waiting.append((indices, _finite(indices, widened(scores)).clone() if is_near else scores.clone()))
+        if is_near and not self._ranks.is_connected and len(self._waiting) == _MOST_WAITING:
+            self.settle()
 
     def replace(self, scores: torch.Tensor) -> None:
         """Keep a new score for every example."""
@@ -61,7 +61,8 @@ class ScoreMemory:
 
     def settle(self) -> None:
         """Write down what waits, on all processes."""
-        if not self._waiting and not self._ranks.is_connected:
+        if not self._ranks.is_connected:
+            self._settle_alone()
             return
         steps_and_indices, scores = self._ranks.gathered(*self._taken())
         if len(scores):
@@ -69,6 +70,12 @@ class ScoreMemory:
             order = steps_and_indices[:, 0].argsort(stable=True)
             indices, scores = steps_and_indices[order, 1], scores[order]
             self._write(indices, _finite(indices, widened(scores)))
+
+    def _settle_alone(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            indices, scores = (torch.cat(parts) for parts in zip(*waiting, strict=True))
+            self._write(indices, _finite(indices, widened(scores).cpu()))
 
     def _taken(self) -> tuple[torch.Tensor, torch.Tensor]:
         """What waits here, as rows (step, index) and their scores."""

@@ -33,6 +33,7 @@ def test_an_unknown_score_stays_finite_even_above_the_largest_float():
     memory = ScoreMemory(2)
     largest = torch.finfo(torch.float32).max
     memory.remember(torch.tensor([1]), torch.tensor([largest]))
+    memory.settle()
     assert memory.complete().tolist() == [largest, largest]
 
 
@@ -40,5 +41,32 @@ def test_precision_is_kept():
     memory = ScoreMemory(3)
     memory.remember(torch.tensor([0]), torch.tensor([0.1], dtype=torch.float64))
     memory.remember(torch.tensor([1]), torch.tensor([0.5], dtype=torch.bfloat16))
+    memory.settle()
     assert memory.known().dtype == torch.float64
     assert memory.known()[0] == 0.1
+
+
+def test_of_several_scores_for_one_example_the_last_stays():
+    memory = ScoreMemory(2)
+    memory.remember(torch.tensor([0, 1]), torch.tensor([1.0, 2.0]))
+    memory.remember(torch.tensor([1]), torch.tensor([3.0]))
+    memory.settle()
+    assert memory.known().tolist() == [1.0, 3.0]
+
+
+def test_what_is_remembered_is_not_what_the_caller_changes_later():
+    memory = ScoreMemory(1)
+    scores = torch.tensor([1.0])
+    memory.remember(torch.tensor([0]), scores)
+    scores.zero_()
+    memory.settle()
+    assert memory.known().tolist() == [1.0]
+
+
+def test_few_batches_wait_at_any_time():
+    memory = ScoreMemory(1)
+    for step in range(2500):
+        memory.remember(torch.tensor([0]), torch.tensor([float(step)]))
+    assert memory.known().tolist() == [1999.0]
+    memory.settle()
+    assert memory.known().tolist() == [2499.0]
