@@ -88,9 +88,11 @@ class Run:
         losses = F.cross_entropy(logits, targets, reduction="none" if self.strategy.needs_losses else "mean")
         self.objective(logits, losses, targets, weights).backward()
         self.optimizer.step()
+        num_examples = len(targets)
         self.cost.steps += 1
-        for name in ("trained", "forward", "backward"):
-            setattr(self.cost, name, getattr(self.cost, name) + len(targets))
+        self.cost.trained += num_examples
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples
         return logits.detach(), losses.detach()
 
     def objective(

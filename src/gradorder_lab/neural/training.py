@@ -124,8 +124,10 @@ class Training:
         (loss if self.network is self.model else loss * self.sampler.loss_scale).backward()
         self.optimizer.step()
         self.cost.updates += 1
-        for name in ("trained", "forward", "backward"):
-            setattr(self.cost, name, getattr(self.cost, name) + len(targets))
+        num_examples = len(targets)
+        self.cost.trained += num_examples
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples
 
     def augmentation(self, epoch: int) -> Callable[[torch.Tensor], torch.Tensor] | None:
         """Random crops and flips from this epoch's own random numbers."""
