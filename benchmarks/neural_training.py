@@ -213,7 +213,7 @@ def peak_mebibytes() -> int:
 
 def loop_rows(_: Path | None) -> Iterator[Row]:
     """Every network's loop."""
-    for common, work, _ in workloads():
+    for common, work, _train in workloads():
         train = noise(work.shape, work.num_classes, work.loop_examples)
         yield common | {"examples": work.loop_examples} | loop_row(work, train)
 

@@ -5,13 +5,13 @@ from typing import final
 
 import torch
 
-from gradorder.orderings.ordering import Ordering
 from gradorder.orderings.revisiting import Revisiting
+from gradorder.orderings.wrapping import Wrapping
 
 
 @final
 @dataclass(frozen=True)
-class FlipFlop(Ordering):
+class FlipFlop(Wrapping):
     """Odd epochs replay the even epoch before them, reversed.
 
     Rule: sigma_{2j+1} = sigma_{2j} reversed, sigma_{2j} from the inner ordering, which may be any. An odd epoch uses
@@ -30,30 +30,13 @@ class FlipFlop(Ordering):
         inner: the ordering of the even epochs.
     """
 
-    inner: Ordering
-
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, Ordering):
-            raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
-        if self.inner.learns:
-            raise ValueError(f"inner must not learn its order, got {self.inner}")
-        if self.inner.with_replacement:
-            raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+        super().__post_init__()
         if isinstance(self.inner, Revisiting) and self.inner.every % 2 == 0:
             raise ValueError(
                 f"inner must have an odd `every`, got {self.inner}: only its even epochs are asked for, and they "
                 "would always force the same examples"
             )
-
-    @property
-    def needs_scores(self) -> bool:
-        """As the inner ordering."""
-        return self.inner.needs_scores
-
-    @property
-    def is_weighted(self) -> bool:
-        """As the inner ordering."""
-        return self.inner.is_weighted
 
     @property
     def prunes(self) -> bool:
@@ -77,9 +60,6 @@ class FlipFlop(Ordering):
         """Whether the epoch is odd (an inner ordering that reverses as well undoes it)."""
         return (epoch % 2 == 1) != self.inner.reverses(_even(epoch))
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        return self._order_in_classes(scores, num_examples, epoch, generator, None)
-
     def _order_in_classes(
         self,
         scores: torch.Tensor,
@@ -88,8 +68,7 @@ class FlipFlop(Ordering):
         generator: torch.Generator,
         classes: torch.Tensor | None,
     ) -> torch.Tensor:
-        given = scores if len(scores) else None
-        order = self.inner(given, epoch=_even(epoch), generator=generator, num_examples=num_examples, classes=classes)
+        order = self._inner_order(scores, num_examples, _even(epoch), generator, classes)
         return order.flip(0) if epoch % 2 else order
 
     def weights(

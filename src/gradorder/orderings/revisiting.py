@@ -6,12 +6,12 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.wrapping import Wrapping
 
 
 @final
 @dataclass(frozen=True)
-class Revisiting(Ordering):
+class Revisiting(Wrapping):
     """The inner order, with one of `every` fixed parts of the examples moved to the front, another each epoch.
 
     Rule: with F_r = {i : place(i) mod every = r}, epoch e plays F_{e mod every} in the inner order, then the others
@@ -37,16 +37,10 @@ class Revisiting(Ordering):
         every: the number of parts, at least 2.
     """
 
-    inner: Ordering
     every: int = 8
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, Ordering):
-            raise TypeError(f"inner must be an ordering such as PlackettLuce(), got {self.inner!r}")
-        if self.inner.learns:
-            raise ValueError(f"inner must not learn its order, got {self.inner}")
-        if self.inner.with_replacement:
-            raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+        super().__post_init__()
         if self.inner.prunes:
             raise ValueError(f"inner must not leave examples out, got {self.inner}")
         if self.inner.least_keep > 0:
@@ -56,30 +50,9 @@ class Revisiting(Ordering):
         checks.integer("every", self.every, minimum=2)
 
     @property
-    def needs_scores(self) -> bool:
-        """As the inner ordering."""
-        return self.inner.needs_scores
-
-    @property
-    def is_weighted(self) -> bool:
-        """As the inner ordering."""
-        return self.inner.is_weighted
-
-    @property
     def least_keep(self) -> float:
         """One part."""
         return 1 / self.every
-
-    def noise_epoch(self, epoch: int) -> int:
-        """As the inner ordering."""
-        return self.inner.noise_epoch(epoch)
-
-    def scores_epoch(self, epoch: int) -> int:
-        """As the inner ordering."""
-        return self.inner.scores_epoch(epoch)
-
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        return self._order_in_classes(scores, num_examples, epoch, generator, None)
 
     def _order_in_classes(
         self,
@@ -89,8 +62,7 @@ class Revisiting(Ordering):
         generator: torch.Generator,
         classes: torch.Tensor | None,
     ) -> torch.Tensor:
-        given = scores if len(scores) else None
-        order = self.inner(given, epoch=epoch, generator=generator, num_examples=num_examples, classes=classes)
+        order = self._inner_order(scores, num_examples, epoch, generator, classes)
         is_forced = self._forced(num_examples, epoch, classes).to(order.device)[order]
         return torch.cat([order[is_forced], order[~is_forced]])
 
