@@ -19,7 +19,7 @@ from gradorder.layouts import (
     reversed_arrangement,
     shuffled,
 )
-from gradorder.orderings import Ordering, Shuffled
+from gradorder.orderings import Made, Ordering, Shuffled
 from gradorder.plan import EpochPlan
 from gradorder.seeding import LAYOUT, epoch_generator
 
@@ -131,14 +131,8 @@ class EpochPlanner:
 
     def _weights(self, epoch: int, scores: torch.Tensor | None, kept: Indices) -> npt.NDArray[np.float32] | None:
         """An ordering may be the user's own: its weights are checked too."""
-        given = self.ordering.weights(
-            scores,
-            torch.from_numpy(np.ascontiguousarray(kept)),
-            epoch=epoch,
-            generator=self._order_generator(epoch),
-            num_examples=self.num_examples,
-            classes=self._class_numbers(),
-        )
+        made = Made(scores, epoch, self._order_generator(epoch), self.num_examples, self._class_numbers())
+        given = self.ordering.weights(torch.from_numpy(np.ascontiguousarray(kept)), made)
         if given is None:
             return None
         rule = f"{self.ordering} must give one weight for each of {len(kept)} kept examples"

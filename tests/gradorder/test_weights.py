@@ -34,8 +34,8 @@ class Numbered(go.Ordering):
     def _order(self, scores, num_examples, epoch, generator):
         return torch.argsort(scores, descending=True, stable=True)
 
-    def weights(self, scores, kept, **rest):
-        assert (scores[kept].diff() <= 0).all()  # as ordered, not as laid out or reversed
+    def weights(self, kept, made):
+        assert (made.scores[kept].diff() <= 0).all()  # as ordered, not as laid out or reversed
         return kept.double()
 
 
@@ -167,7 +167,7 @@ def test_ranks_with_other_weights_do_not_share_a_fingerprint():
 )
 def test_weights_of_the_users_own_are_checked(weights, message):
     class Own(Numbered):
-        def weights(self, scores, kept, **rest):
+        def weights(self, kept, made):
             return weights
 
     with pytest.raises(ValueError, match=message):

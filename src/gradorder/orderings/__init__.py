@@ -5,6 +5,7 @@ from gradorder.orderings.flip_flop import FlipFlop as FlipFlop
 from gradorder.orderings.gradient_balancing import GradientBalancing as GradientBalancing
 from gradorder.orderings.info_batch import InfoBatch as InfoBatch
 from gradorder.orderings.ordering import Learner as Learner
+from gradorder.orderings.ordering import Made as Made
 from gradorder.orderings.ordering import Ordering as Ordering
 from gradorder.orderings.plackett_luce import PlackettLuce as PlackettLuce
 from gradorder.orderings.revisiting import Revisiting as Revisiting

@@ -1,10 +1,11 @@
 """FlipFlop: every second epoch plays the one before it backwards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 
+from gradorder.orderings.ordering import Made
 from gradorder.orderings.revisiting import Revisiting
 from gradorder.orderings.wrapping import Wrapping
 
@@ -71,27 +72,9 @@ class FlipFlop(Wrapping):
         order = self._inner_order(scores, num_examples, _even(epoch), generator, classes)
         return order.flip(0) if epoch % 2 else order
 
-    def weights(
-        self,
-        scores: torch.Tensor | None,
-        kept: torch.Tensor,
-        *,
-        epoch: int,
-        generator: torch.Generator,
-        num_examples: int,
-        classes: torch.Tensor | None = None,
-        candidates: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
         """The inner ordering's for the even partner."""
-        return self.inner.weights(
-            scores,
-            kept,
-            epoch=_even(epoch),
-            generator=generator,
-            num_examples=num_examples,
-            classes=classes,
-            candidates=candidates,
-        )
+        return self.inner.weights(kept, replace(made, epoch=_even(made.epoch)))
 
 
 def _even(epoch: int) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Made, Ordering
 
 
 @final
@@ -69,22 +69,11 @@ class InfoBatch(Ordering):
         stays = ~_is_low(scores) | (draws >= self.ratio).to(scores.device)
         return order[stays[order]]
 
-    def weights(
-        self,
-        scores: torch.Tensor | None,
-        kept: torch.Tensor,
-        *,
-        epoch: int,
-        generator: torch.Generator,
-        num_examples: int,
-        classes: torch.Tensor | None = None,
-        candidates: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
         """1 / (1 - ratio) for those below the mean, 1 for the others; None in a complete epoch."""
-        del generator, classes, candidates
-        if self._is_complete(epoch):
+        if self._is_complete(made.epoch):
             return None
-        is_low = _is_low(checks.finite_scores(scores, num_examples))
+        is_low = _is_low(checks.finite_scores(made.scores, made.num_examples))
         return torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, final
 
 import torch
@@ -36,6 +37,27 @@ class Learner(Protocol):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take what `state` gave; nothing at all means that nothing was learned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """How the order of an epoch was made: all that its weights may depend on.
+
+    Args:
+        scores: those that made it.
+        epoch: the epoch.
+        generator: in the state in which the order was drawn, so that its noise can be drawn again.
+        num_examples: N.
+        classes: the class of every example as a whole number, where each class kept its own first part.
+        candidates: which of the N examples the kept ones were chosen from, as booleans; all if not given.
+    """
+
+    scores: torch.Tensor | None
+    epoch: int
+    generator: torch.Generator
+    num_examples: int
+    classes: torch.Tensor | None = None
+    candidates: torch.Tensor | None = None
 
 
 class Ordering(ABC):
@@ -111,29 +133,14 @@ class Ordering(ABC):
         del epoch
         return False
 
-    def weights(
-        self,
-        scores: torch.Tensor | None,
-        kept: torch.Tensor,
-        *,
-        epoch: int,
-        generator: torch.Generator,
-        num_examples: int,
-        classes: torch.Tensor | None = None,
-        candidates: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
         """The weight of each kept example, or None where all are 1.
 
         Args:
-            scores: those that made the order.
             kept: the examples of the epoch, in the order before any reversal.
-            epoch: the epoch.
-            generator: in the state in which the order was drawn, so that its noise can be drawn again.
-            num_examples: N.
-            classes: the class of every example as a whole number, where each class kept its own first part.
-            candidates: which of the N examples the kept ones were chosen from, as booleans; all if not given.
+            made: how their order was made.
         """
-        del scores, kept, epoch, generator, num_examples, classes, candidates
+        del kept, made
         return None
 
     @final

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Made, Ordering
 
 _COLDEST_UNBIASED = 1e-6  # below, double precision rounds the noise away and with it the chances
 
@@ -82,25 +82,15 @@ class PlackettLuce(Ordering):
             return log_scores + self.temperature * gumbel
         return (log_scores / self.temperature + gumbel).masked_fill_(scores == 0, -math.inf)
 
-    def weights(
-        self,
-        scores: torch.Tensor | None,
-        kept: torch.Tensor,
-        *,
-        epoch: int,
-        generator: torch.Generator,
-        num_examples: int,
-        classes: torch.Tensor | None = None,
-        candidates: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
         """1 / pi_i times kept / N, in double precision; None unless unbiased."""
-        del epoch
         if not self.unbiased:
             return None
-        values = checks.finite_scores(scores, num_examples)
-        keys = self._keys(values, _gumbel_noise(num_examples, generator).to(values.device))
-        group = torch.zeros(num_examples, dtype=torch.int64) if classes is None else classes.long()
-        among = torch.ones(num_examples, dtype=torch.bool) if candidates is None else candidates
+        size = made.num_examples
+        values = checks.finite_scores(made.scores, size)
+        keys = self._keys(values, _gumbel_noise(size, made.generator).to(values.device))
+        group = torch.zeros(size, dtype=torch.int64) if made.classes is None else made.classes.long()
+        among = torch.ones(size, dtype=torch.bool) if made.candidates is None else made.candidates
         chances = self._chances(values, keys, kept, group.to(values.device), among.to(values.device))
         return len(kept) / int(among.sum()) / chances
 

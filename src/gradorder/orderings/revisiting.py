@@ -1,11 +1,12 @@
 """Revisiting: whatever an ordering prefers, every example comes back after a fixed number of epochs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 
 from gradorder import checks
+from gradorder.orderings.ordering import Made
 from gradorder.orderings.wrapping import Wrapping
 
 
@@ -76,33 +77,16 @@ class Revisiting(Wrapping):
         forced[by_place[epoch % self.every :: self.every]] = True
         return forced
 
-    def weights(
-        self,
-        scores: torch.Tensor | None,
-        kept: torch.Tensor,
-        *,
-        epoch: int,
-        generator: torch.Generator,
-        num_examples: int,
-        classes: torch.Tensor | None = None,
-        candidates: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
         """Kept / N for the forced examples, the inner ordering's among the rest for the others."""
         if not self.is_weighted:
             return None
-        del candidates  # never given: nothing forces examples around this
-        self._check_chances(kept, num_examples, classes)
-        forced = self._forced(num_examples, epoch, classes)
+        num_examples = made.num_examples
+        self._check_chances(kept, num_examples, made.classes)
+        forced = self._forced(num_examples, made.epoch, made.classes)
         chosen = ~forced[kept]
-        inner = self.inner.weights(
-            scores,
-            kept[chosen],
-            epoch=epoch,
-            generator=generator,
-            num_examples=num_examples,
-            classes=classes,
-            candidates=~forced,
-        )
+        # No candidates are given here: nothing forces examples around this.
+        inner = self.inner.weights(kept[chosen], replace(made, candidates=~forced))
         weights = torch.full((len(kept),), len(kept) / num_examples, dtype=torch.float64)
         if inner is not None and len(inner):
             # The inner mean over the chosen stands for all that were not forced.

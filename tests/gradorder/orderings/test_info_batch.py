@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
+from gradorder.orderings import Made
 from gradorder.seeding import epoch_generator
 
 SCORES = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0, 8.0, 6.0, 0.0])  # the mean is 4.5
@@ -16,9 +17,7 @@ HIGH = set(range(10)) - LOW
 def drawn(ordering, seed=0, epoch=0, scores=SCORES):
     """The order and the weights of one epoch."""
     order = ordering(scores, epoch=epoch, generator=epoch_generator(seed, epoch))
-    weights = ordering.weights(
-        scores, order, epoch=epoch, generator=epoch_generator(seed, epoch), num_examples=len(scores)
-    )
+    weights = ordering.weights(order, Made(scores, epoch, epoch_generator(seed, epoch), len(scores)))
     return order.tolist(), None if weights is None else weights.tolist()
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import gradorder as go
+from gradorder.orderings import Made
 from gradorder.seeding import epoch_generator
 
 
@@ -87,9 +88,7 @@ def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
             kept.append(i)
             left[of_class[i]] -= 1
     kept = torch.tensor(kept)
-    weights = ordering.weights(
-        scores, kept, epoch=0, generator=epoch_generator(seed, 0), num_examples=len(scores), classes=classes
-    )
+    weights = ordering.weights(kept, Made(scores, 0, epoch_generator(seed, 0), len(scores), classes))
     return kept, weights
 
 
@@ -159,7 +158,7 @@ def test_complete_epochs_weigh_one_exactly():
 
 def test_only_an_unbiased_one_is_weighted():
     assert not go.PlackettLuce().is_weighted
-    assert go.PlackettLuce().weights(SCORES, None, epoch=0, generator=torch.Generator(), num_examples=7) is None
+    assert go.PlackettLuce().weights(None, Made(SCORES, 0, torch.Generator(), 7)) is None
     assert go.PlackettLuce(unbiased=True).is_weighted
     with pytest.raises(TypeError, match="unbiased must be True or False, got 1"):
         go.PlackettLuce(unbiased=1)

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gradorder as go
+from gradorder.orderings import Made
 from gradorder.seeding import epoch_generator
 
 
@@ -183,4 +184,4 @@ def test_no_room_for_chance_is_refused_at_the_first_plan():
 def test_unweighted_inside_is_unweighted():
     ordering = go.Revisiting(go.PlackettLuce())
     assert not ordering.is_weighted
-    assert ordering.weights(SCORES, None, epoch=0, generator=None, num_examples=10) is None
+    assert ordering.weights(None, Made(SCORES, 0, None, 10)) is None
