@@ -69,6 +69,7 @@ def hard(task: Task) -> Iterator[Task]:
 
 def plans() -> list[Plan]:
     """Cheapest first."""
+    chosen: list[tuple[Task, tuple[str, ...], tuple[float, ...]]]
     chosen = [(task, ALL, FINE) for task in (TERRAIN, *TWO_LAYER.values())]
     chosen += [(task, CORE, FINE) for task in hard(TWO_LAYER["fashion-mnist"])]
     chosen += [(task, CORE, COARSE) for task in (*SEVEN_LAYER.values(), TEXT)]
