@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gradorder_lab.compare.methods import BASELINE
+from gradorder_lab.compare.methods import BASELINE, CORE
 from gradorder_lab.compare.recipe import CompareRecipe
 from gradorder_lab.compare.task import Task
 from gradorder_lab.recipe import Recipe, Rows
@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 COSTS = ("processor_seconds", "seconds", "trained", "forward")
 CLOCK = "processor_seconds"
 """Runs have one thread each: its processor time is the wall-clock time of a machine that does nothing else."""
+
+_HALF = 0.5
 
 
 class Rowed(Protocol):
@@ -46,6 +48,7 @@ class Plan:
         methods: names; the first is random reshuffling.
         budgets: shares of plain training's cost; 1.0 among them.
         seeds: paired.
+        core_seeds: of random reshuffling, which sets the target, and the other methods of `CORE`; `seeds` if not given.
         search_budget: the budget at which step sizes are searched.
         search_seeds: for each step size.
     """
@@ -54,6 +57,7 @@ class Plan:
     methods: tuple[str, ...]
     budgets: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 1.0)
     seeds: int = 5
+    core_seeds: int | None = None
     search_budget: float = 0.7
     search_seeds: int = 1
 
@@ -81,7 +85,20 @@ class Plan:
 
     def runs(self, store: Rowed) -> list[tuple[Recipe, int]]:
         """Every run that counts, once the search is over."""
-        return [(self.recipe(method, budget, store), self.seeds) for method in self.methods for budget in self.budgets]
+        return [
+            (self.recipe(method, budget, store), self.seeds_of(method))
+            for method in self.methods
+            for budget in self.budgets
+        ]
+
+    def seeds_of(self, method: str) -> int:
+        """How often this method is run at each budget."""
+        return self.core_seeds or self.seeds if method in CORE else self.seeds
+
+    @property
+    def low_budget(self) -> float:
+        """The budget nearest to a half."""
+        return min(self.budgets, key=lambda budget: abs(budget - _HALF))
 
 
 def carry_out(plan: Plan, store: Rowed, run_all: RunAll) -> "Comparison":
@@ -110,8 +127,9 @@ class Ratio:
 
     @classmethod
     def of(cls, ours: Array, theirs: Array) -> "Ratio":
-        """Paired."""
-        ratios = ours / theirs
+        """Paired, over the seeds that both have."""
+        num_seeds = min(len(ours), len(theirs))
+        ratios = ours[:num_seeds] / theirs[:num_seeds]
         return cls(float(ratios.mean()), *interval(ratios))
 
 
@@ -127,6 +145,7 @@ class Row:
         accuracy: mean final accuracy at that budget, else at the largest.
         difference: accuracy minus random reshuffling's at the full budget, paired, with its interval.
         equal_time: accuracy minus random reshuffling's, both at the time that random reshuffling takes to the target.
+        low_budget: accuracy minus random reshuffling's, both at the plan's low budget.
     """
 
     method: str
@@ -136,13 +155,15 @@ class Row:
     accuracy: float
     difference: tuple[float, float, float]
     equal_time: tuple[float, float, float]
+    low_budget: tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All methods on one task."""
+    """All methods on one task; `low_budget` is the plan's."""
 
     task: Task
+    low_budget: float
     target: float
     noise: float
     rows: tuple[Row, ...]
@@ -155,15 +176,30 @@ class Comparison:
         target = float(full.accuracy.mean())
         noise = target - interval(full.accuracy)[0] if len(full.accuracy) > 1 else 0.0
         baseline = _cheapest(found[BASELINE], target - noise) or full
+        low = {method: next(r for r in runs if r.budget == plan.low_budget) for method, runs in found.items()}
         rows = [
-            _row(method, plan.step_size(method, store), runs, full, baseline, target - noise)
+            _row(
+                method,
+                plan.step_size(method, store),
+                runs,
+                full,
+                baseline,
+                target - noise,
+                _difference(low[method].accuracy, low[BASELINE].accuracy),
+            )
             for method, runs in found.items()
         ]
-        return cls(plan.task, target, noise, tuple(rows))
+        return cls(plan.task, plan.low_budget, target, noise, tuple(rows))
 
 
 def _row(  # noqa: PLR0917
-    method: str, step_size: float, found: Sequence[Runs], full: Runs, baseline: Runs, goal: float
+    method: str,
+    step_size: float,
+    found: Sequence[Runs],
+    full: Runs,
+    baseline: Runs,
+    goal: float,
+    at_low_budget: tuple[float, float, float],
 ) -> Row:
     reached = _cheapest(found, goal)
     shown = reached or max(found, key=lambda runs: runs.budget)
@@ -179,6 +215,7 @@ def _row(  # noqa: PLR0917
         float(shown.accuracy.mean()),
         _difference(shown.accuracy, full.accuracy),
         _difference(at_equal_time, baseline.accuracy),
+        at_low_budget,
     )
 
 
@@ -197,12 +234,15 @@ def _accuracy_at(found: Sequence[Runs], seconds: float) -> Array:
 
 
 def _difference(ours: Array, theirs: Array) -> tuple[float, float, float]:
-    return float((ours - theirs).mean()), *interval(ours - theirs)
+    """Paired, over the seeds that both have."""
+    num_seeds = min(len(ours), len(theirs))
+    differences = ours[:num_seeds] - theirs[:num_seeds]
+    return float(differences.mean()), *interval(differences)
 
 
 def _runs(plan: Plan, method: str, budget: float, store: Rowed) -> Runs:
     by_seed = store.rows(plan.recipe(method, budget, store))
-    rows = [by_seed[seed] for seed in range(plan.seeds)]
+    rows = [by_seed[seed] for seed in range(plan.seeds_of(method))]
     costs = {name: np.array([row[name][-1] for row in rows]) for name in COSTS}
     return Runs(budget, np.array([row["accuracy"][-1] for row in rows]), costs)
 

@@ -15,8 +15,8 @@ PLAN = Plan(TASK, (BASELINE, RECOMMENDED), (0.5, 0.8, 1.0), seeds=3)
 class Rows:
     """What the runs would have given: accuracy of (method, budget, seed)."""
 
-    def __init__(self, accuracy, best_step=0.1):
-        self.accuracy, self.best_step, self.asked = accuracy, best_step, []
+    def __init__(self, accuracy, best_step=0.1, num_seeds=3):
+        self.accuracy, self.best_step, self.asked, self.num_seeds = accuracy, best_step, [], num_seeds
 
     def rows(self, recipe):
         if recipe.validates:
@@ -25,7 +25,7 @@ class Rows:
         return {
             seed: {"accuracy": np.array([self.accuracy(recipe.method, recipe.budget, seed)])}
             | {name: np.array([10 * cost + seed]) for name in COSTS}
-            for seed in range(3)
+            for seed in range(self.num_seeds)
         }
 
     def run_all(self, wanted):
@@ -82,3 +82,20 @@ def test_every_method_searches_the_same_and_takes_the_best_step():
 def test_the_verdict_names_the_winner_with_its_interval():
     told = verdict(Comparison.of(PLAN, Rows(accuracy)))
     assert told.startswith("recommended reached it in 0.72 of the time that random reshuffling takes (95% interval ")
+
+
+def test_more_seeds_set_the_target_and_pairs_are_those_that_both_have():
+    plan = Plan(TASK, (BASELINE, "shuffle once"), (0.5, 1.0), seeds=3, core_seeds=5)
+
+    def of_seed(method, budget, seed):
+        return 90.0 + (seed if method == BASELINE else 2 * seed) - 10 * (budget < 1)
+
+    rows = Rows(of_seed, num_seeds=5)
+    found = carry_out(plan, rows, rows.run_all)
+    assert [seeds for _, seeds in rows.asked[1]] == [5, 5, 3, 3]
+    assert found.target == 92.0  # the mean over five
+    assert found.rows[1].accuracy == 92.0  # over three
+    assert found.rows[1].difference[0] == 1.0  # 0, 1 and 2 points
+    assert found.low_budget == 0.5
+    assert found.rows[1].low_budget[0] == 1.0
+    assert found.rows[0].low_budget == (0.0, 0.0, 0.0)
