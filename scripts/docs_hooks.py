@@ -15,6 +15,7 @@ from mkdocs.exceptions import PluginError
 
 from gradorder_lab import experiments
 from gradorder_lab.claims import Claim
+from gradorder_lab.compare.methods import RECOMMENDED
 from gradorder_lab.recipes import side_by_side
 from gradorder_lab.report import readable
 from gradorder_lab.summary import Summary
@@ -22,6 +23,7 @@ from gradorder_lab.summary import Summary
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 TIME_TO_TARGET = RESULTS / "time_to_target.csv"
 
+_PEERS = ("InfoBatch", "Ordered SGD")
 _MARK = re.compile(r"<!-- table: (.+?) -->")
 
 
@@ -112,6 +114,25 @@ def time_to_target() -> str:
     )
 
 
+def recommended() -> str:
+    """One line per task: what the recommended sampler cost to random reshuffling's accuracy, beside two peers."""
+    rows = {(row["task"], row["method"]): row for row in _rows(TIME_TO_TARGET)}
+    head = ("task", "target, %", "`go.recommended`: time", "gradients", "accuracy", "at half the budget", *_PEERS)
+    return _as_markdown(head, [_overview(task, rows) for task in dict.fromkeys(task for task, _ in rows)])
+
+
+def _overview(task: str, rows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:
+    ours = rows[task, RECOMMENDED]
+    gradients = f"{float(ours['example_gradients_mean']):.2f}" if ours["budget"] else "–"
+    accuracy = [_with_ends(ours, f"accuracy_minus_random{when}", "+.2f") for when in ("", "_at_low_budget")]
+    times = [_time(rows[task, peer]) for peer in _PEERS]
+    return [task, f"{float(ours['target']):.2f}", _time(ours), gradients, *accuracy, *times]
+
+
+def _time(row: Mapping[str, str]) -> str:
+    return _with_ends(row, "time", ".2f") if row["budget"] else "not reached"
+
+
 def _task_table(task: str, rows: Sequence[Mapping[str, str]]) -> str:
     target = f"**{task}**: target {float(rows[0]['target']):.2f}%, less its noise {float(rows[0]['noise']):.2f}"
     head = ("method", "budget", "time", "example gradients", "accuracy", "minus random")
@@ -123,7 +144,7 @@ def _task_row(row: Mapping[str, str]) -> list[str]:
     accuracy = [f"{float(row['accuracy']):.2f}", _with_ends(row, "accuracy_minus_random", "+.2f")]
     if not row["budget"]:
         return [row["method"], "not reached", "–", "–", *accuracy]
-    costs = [_with_ends(row, "time", ".2f"), f"{float(row['example_gradients_mean']):.2f}"]
+    costs = [_time(row), f"{float(row['example_gradients_mean']):.2f}"]
     return [row["method"], row["budget"], *costs, *accuracy]
 
 
@@ -156,4 +177,5 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "scores": scores,
     "norms": norms,
     "time to target": time_to_target,
+    "recommended": recommended,
 }

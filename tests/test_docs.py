@@ -131,10 +131,12 @@ def test_verdicts_in_the_tables_are_those_of_the_shipped_results():
 
 TARGETS = """\
 task,method,target,noise,step_size,budget,time_mean,time_low,time_high,example_gradients_mean,\
-accuracy,accuracy_minus_random_mean,accuracy_minus_random_low,accuracy_minus_random_high
-rings,random reshuffling,90.000,0.100,0.1,1,1,1,1,1,90.000,0,0,0
-rings,half of it,90.000,0.100,0.1,0.6,0.61,0.59,0.63,0.6,89.950,-0.05,-0.12,0.02
-rings,nothing,90.000,0.100,0.1,,,,,,80.000,-10,-11,-9
+accuracy,accuracy_minus_random_mean,accuracy_minus_random_low,accuracy_minus_random_high,\
+accuracy_minus_random_at_low_budget_mean,accuracy_minus_random_at_low_budget_low,\
+accuracy_minus_random_at_low_budget_high
+rings,random reshuffling,90.000,0.100,0.1,1,1,1,1,1,90.000,0,0,0,0,0,0
+rings,half of it,90.000,0.100,0.1,0.6,0.61,0.59,0.63,0.6,89.950,-0.05,-0.12,0.02,0.3,0.2,0.4
+rings,nothing,90.000,0.100,0.1,,,,,,80.000,-10,-11,-9,-5,-6,-4
 """
 
 
@@ -152,10 +154,25 @@ def test_time_to_target_is_filled_in_as_soon_as_it_is_measured(tmp_path, monkeyp
     assert last.startswith("| nothing | not reached | – | – | 80.00 | −10.00")
 
 
+def test_the_overview_has_a_line_for_each_task(tmp_path, monkeypatch):
+    hooks = loaded("docs_hooks")
+    monkeypatch.setattr(hooks, "TIME_TO_TARGET", tmp_path / "time_to_target.csv")
+    named = TARGETS.replace("half of it", "recommended").replace("nothing", "InfoBatch")
+    again = next(line for line in named.splitlines() if "recommended" in line).replace("recommended", "Ordered SGD")
+    hooks.TIME_TO_TARGET.write_text(f"{named}{again}\n")
+    _, _, line = hooks.recommended().splitlines()
+    ours = "0.61 (0.59 to 0.63) | 0.60 | −0.05 (−0.12 to +0.02) | +0.30 (+0.20 to +0.40)"
+    assert line == f"| rings | 90.00 | {ours} | not reached | 0.61 (0.59 to 0.63) |"
+
+
+def test_readme_has_the_measured_overview():
+    assert loaded("docs_hooks").recommended() in (ROOT / "README.md").read_text()
+
+
 def test_the_benchmark_writes_the_columns_that_the_table_reads():
     ratios = dict.fromkeys(COSTS, Ratio(0.5, 0.4, 0.6))
-    row = Row("half of it", 0.1, 0.5, ratios, 90.0, (0.0, -0.1, 0.1), (0.0, -0.1, 0.1))
-    compared = Comparison(Task("rings", "terrain", "2-layer", epochs=1), 90.0, 0.1, (row,))
+    row = Row("half of it", 0.1, 0.5, ratios, 90.0, *[(0.0, -0.1, 0.1)] * 3)
+    compared = Comparison(Task("rings", "terrain", "2-layer", epochs=1), 0.5, 90.0, 0.1, (row,))
     (line,) = loaded("time_to_target", "benchmarks").lines(compared)
     assert set(TARGETS.splitlines()[0].split(",")) <= set(line)
 
