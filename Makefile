@@ -40,7 +40,7 @@ format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-results: $(VENV)/.installed-lab  ## run every experiment at the size of two cores (minutes) and keep its summary in results/
+results: $(VENV)/.installed-lab  ## run every experiment at the size of two cores (hours) and keep its summary in results/
 	$(BIN)/gradorder reproduce --size cpu --out $(OUT)/cpu
 	$(BIN)/python -m gradorder_lab.shipped results/lab.npz $(OUT)/cpu
 
