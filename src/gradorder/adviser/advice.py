@@ -123,7 +123,7 @@ class Advice:
     def _remarks(self) -> list[str]:
         remarks = [
             f"Cost is a part of a training step on {self.batch_size} examples, {_seconds(self.step_seconds)}.",
-            "Losses remembered from training need no pass of their own, only some 0.05 ms a step; those of a real run are older.",
+            "Losses remembered from training need no pass, only some 0.05 ms a step; those of a real run are older.",
         ]
         remarks += [
             f"Scoring every epoch by {score.name} would add {score.cost:.0%} to its time."
