@@ -1,4 +1,5 @@
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -9,6 +10,11 @@ hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=3000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and the processes that they start with them: but
+# some tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class TorchRandom:

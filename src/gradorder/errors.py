@@ -5,7 +5,7 @@ are for the mistakes that a program may want to tell apart. All of them are `Val
 `except ValueError` catches every complaint of the library.
 """
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 
@@ -24,6 +24,10 @@ class NonFiniteScoresError(ValueError):
         super().__init__(message)
         self.num_bad = num_bad
         self.first_indices = first_indices
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that it can be raised in one process and caught in another."""
+        return type(self), (*self.args, self.num_bad, self.first_indices)
 
     @classmethod
     def of(cls, scores: torch.Tensor, indices: torch.Tensor | None = None) -> Self:

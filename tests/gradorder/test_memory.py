@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -27,6 +28,12 @@ def test_scores_on_an_accelerator_wait_until_they_are_settled():
     known = memory.known()
     assert known[:3].tolist() == [3.0, 2.0, 1.0]
     assert math.isnan(known[3])
+
+
+def test_the_error_survives_the_way_from_another_process():
+    error = go.NonFiniteScoresError.of(torch.tensor([1.0, math.nan]), torch.tensor([5, 7]))
+    again = copy.copy(error)  # made of the same parts as one that was sent
+    assert (str(again), again.num_bad, again.first_indices) == (str(error), 1, (7,))
 
 
 def test_an_unknown_score_stays_finite_even_above_the_largest_float():

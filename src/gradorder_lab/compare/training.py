@@ -1,5 +1,6 @@
 """One training run of one method: the loop that a user would write."""
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradorder import GradientNorm
+from gradorder import GradientNorm, NonFiniteScoresError
 from gradorder_lab.compare.methods import Strategy
 from gradorder_lab.datasets.examples import Batch, Examples
 
@@ -48,11 +49,16 @@ class Run:
         self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
 
     def to_the_end(self) -> Cost:
-        """Train all epochs; planning, scoring and selecting are on the clock."""
+        """Train all epochs; planning, scoring and selecting are on the clock.
+
+        Where the step size is too large for it, a method that looks at losses ends when they are not finite any more,
+        and is judged by what it has then; one that does not look goes on for nothing.
+        """
         self.model.train()
         started, processor = time.perf_counter(), time.process_time()
-        for epoch in range(self.epochs):
-            self.train_one_epoch(epoch)
+        with contextlib.suppress(NonFiniteScoresError):
+            for epoch in range(self.epochs):
+                self.train_one_epoch(epoch)
         self.cost.seconds = time.perf_counter() - started
         self.cost.processor_seconds = time.process_time() - processor
         return self.cost

@@ -45,6 +45,14 @@ def test_every_method_learns_and_counts(method, own_task):
     assert 0.2 * 1200 < first["trained"][0] <= 1200
 
 
+@pytest.mark.parametrize("method", [BASELINE, RECOMMENDED, "InfoBatch"])
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_training_that_diverges_is_judged_by_what_it_has(method, own_task):
+    rows = CompareRecipe.of(own_task, method, 1e30, 0.8).run(seed=0)
+    assert 0 <= rows["accuracy"][0] < 70
+    assert rows["trained"][0] > 0
+
+
 def test_plain_training_is_the_loop_by_hand(own_task, own_file):
     rows = CompareRecipe.of(own_task, BASELINE, 0.05, 1.0).run(seed=2)
     split = task.load(own_task, None, validates=False)
