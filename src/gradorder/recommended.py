@@ -46,7 +46,8 @@ def recommended(
     more. Hard examples teach more per gradient, but always the hardest half means wrong labels and outliers: the square
     root and the noise keep them from taking over. Weights that make the kept examples unbiased were tried and dropped:
     they bring back the variance that the selection removes, and diverge where the step size is too large. What it
-    gained and where it did not is measured in `benchmarks/time_to_target.py`.
+    gained and where it did not is measured in `benchmarks/time_to_target.py`: with many wrong labels it is behind
+    random reshuffling at small budgets, and where a network fits none of its data well it gains nothing.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.
