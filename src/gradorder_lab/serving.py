@@ -187,8 +187,8 @@ def server(out: Path, port: int) -> _Server:
 def serve(out: Path, port: int, say: Callable[[str], None]) -> None:
     """Answer until Ctrl-C."""
     with server(out, port) as listening:
-        say(f"Live page: http://{ADDRESS}:{listening.server_address[1]}/  (Ctrl-C ends it)")
-        try:
+        try:  # from the first word on: whoever reads it may press Ctrl-C at once
+            say(f"Live page: http://{ADDRESS}:{listening.server_address[1]}/  (Ctrl-C ends it)")
             listening.serve_forever()
         except KeyboardInterrupt:
             say("Ended.")

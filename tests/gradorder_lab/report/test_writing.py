@@ -300,6 +300,9 @@ def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, full
     strategies = [attributes["data-strategy"] for _, attributes in full.all("tr") if "data-strategy" in attributes]
     assert strategies == [one.name for one in page_of(full_summary).headline.strategies]
     assert "full random" in strategies
+    assert "fashion-mnist, 2-layer" in text
+    assert "python benchmarks/time_to_target.py" not in text
+    ((text, _),) = Parsed(writing.render(page_of(full_summary))).all("section", id="headline")
     assert "python benchmarks/time_to_target.py" in text
     ((text, _),) = empty.all("section", id="headline")
     assert "gradorder reproduce mnist fashion-mnist cifar10 cifar100 --size cpu" in text
