@@ -213,14 +213,13 @@ def peak_mebibytes() -> int:
 
 def loop_rows(_: Path | None) -> Iterator[Row]:
     """Every network's loop."""
-    for common, work, _train in workloads():
-        train = noise(work.shape, work.num_classes, work.loop_examples)
-        yield common | {"examples": work.loop_examples} | loop_row(work, train)
+    for common, work, train in workloads(lambda work: work.loop_examples):
+        yield common | loop_row(work, train)
 
 
 def all_scoring_rows(_: Path | None) -> Iterator[Row]:
     """Every network's scores."""
-    for common, work, train in workloads():
+    for common, work, train in workloads(lambda work: work.num_examples):
         yield from (common | row for row in scoring_rows(work, train))
 
 
@@ -231,11 +230,11 @@ def paper_rows(directory: Path | None) -> Iterator[Row]:
         yield {"net": net, **paper_row(data, directory)}
 
 
-def workloads() -> Iterator[tuple[Row, Workload, ImageDataset]]:
-    """What is measured on: as columns, as it is, and its images."""
+def workloads(size: Callable[[Workload], int]) -> Iterator[tuple[Row, Workload, ImageDataset]]:
+    """What is measured on: as columns, as it is, and so many of its images."""
     for net, work in WORKLOADS.items():
-        common: Row = {"net": net, "examples": work.num_examples, "batch_size": work.batch_size, "images": "noise"}
-        yield common, work, noise(work.shape, work.num_classes, work.num_examples)
+        common: Row = {"net": net, "examples": size(work), "batch_size": work.batch_size, "images": "noise"}
+        yield common, work, noise(work.shape, work.num_classes, size(work))
 
 
 PARTS = {"loop": loop_rows, "scoring": all_scoring_rows, "paper epoch": paper_rows}

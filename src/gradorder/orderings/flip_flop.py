@@ -39,16 +39,6 @@ class FlipFlop(Wrapping):
                 "would always force the same examples"
             )
 
-    @property
-    def prunes(self) -> bool:
-        """As the inner ordering."""
-        return self.inner.prunes
-
-    @property
-    def least_keep(self) -> float:
-        """As the inner ordering."""
-        return self.inner.least_keep
-
     def noise_epoch(self, epoch: int) -> int:
         """The inner ordering's for the even partner."""
         return self.inner.noise_epoch(_even(epoch))

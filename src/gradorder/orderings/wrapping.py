@@ -9,7 +9,7 @@ from gradorder.orderings.ordering import Ordering
 
 @dataclass(frozen=True)
 class Wrapping(Ordering):
-    """An ordering around an inner one: as the inner one, in everything that a subclass does not change.
+    """An ordering around an inner one, and like it unless a subclass says otherwise; the order is the subclass's.
 
     Args:
         inner: the ordering inside; it names every example once and holds no state.
@@ -34,6 +34,16 @@ class Wrapping(Ordering):
     def is_weighted(self) -> bool:
         """As the inner ordering."""
         return self.inner.is_weighted
+
+    @property
+    def prunes(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.prunes
+
+    @property
+    def least_keep(self) -> float:
+        """As the inner ordering."""
+        return self.inner.least_keep
 
     def noise_epoch(self, epoch: int) -> int:
         """As the inner ordering."""
