@@ -25,7 +25,7 @@ from rich.console import Console
 from gradorder_lab import environment
 from gradorder_lab.compare import printed
 from gradorder_lab.compare.comparison import Comparison, Plan, Row
-from gradorder_lab.compare.methods import CORE, METHODS
+from gradorder_lab.compare.methods import CORE, METHODS, RANDOM_BALANCED
 from gradorder_lab.compare.running import compare
 from gradorder_lab.compare.task import Task
 
@@ -38,7 +38,7 @@ CIFAR = Task(
     "cifar10 (5,000), resnet20",
     "cifar10",
     "resnet20",
-    epochs=8,
+    epochs=6,
     batch_size=64,
     step_sizes=(0.05, 0.1, 0.2),
     num_train=5000,
@@ -75,7 +75,8 @@ def plans() -> list[Plan]:
     chosen: list[tuple[Task, tuple[str, ...], tuple[float, ...], int]]
     chosen = [(task, ALL, FINE, MORE_SEEDS) for task in (TERRAIN, *TWO_LAYER.values())]
     chosen += [(task, CORE, FINE, SEEDS) for task in hard(TWO_LAYER["fashion-mnist"])]
-    chosen += [(task, CORE, COARSE, SEEDS) for task in (*SEVEN_LAYER.values(), TEXT)]
+    chosen += [(task, CORE, COARSE, SEEDS) for task in SEVEN_LAYER.values()]
+    chosen += [(TEXT, (*CORE, RANDOM_BALANCED), COARSE, SEEDS)]
     chosen += [(CIFAR, CORE, FEW, SEEDS)]
     return [
         Plan(task, methods, budgets, seeds=SEEDS, core_seeds=core_seeds, search_seeds=SEARCH_SEEDS)

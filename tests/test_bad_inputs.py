@@ -118,6 +118,18 @@ ORDERINGS = {
     "unbiased and cold": (lambda: go.PlackettLuce(1e-9, unbiased=True), "temperature must be at least .* got 1e-09"),
     "every 1": (lambda: go.Revisiting(go.Descending(), 1), "every must be an integer >= 2, got 1"),
     "revisiting text": (lambda: go.Revisiting("random"), "inner must be .*'random'"),
+    "floor 0": (lambda: go.Undecided(go.PlackettLuce(), 0), "floor must be positive and finite, got 0"),
+    "floor text": (lambda: go.Undecided(go.PlackettLuce(), "low"), "floor must be positive and finite, got 'low'"),
+    "undecided at random": (lambda: go.Undecided(go.Shuffled()), r"inner must order by scores, got Shuffled\(\)"),
+    "undecided around": (
+        lambda: go.Undecided(go.Revisiting(go.PlackettLuce())),
+        "inner must not wrap another ordering, got Revisiting.*: put Undecided inside it",
+    ),
+    "undecided text": (lambda: go.Undecided("random"), "inner must be .*'random'"),
+    "negative losses": (
+        lambda: ordered(go.Undecided(go.Descending()), torch.tensor([1.0, -1.0])),
+        r"scores must be losses >= 0 for Undecided, but 1 of 2 are negative \(first: example 1 with -1.0\)",
+    ),
     "block size": (lambda: go.BlockShuffled(0), "block_size must be a positive integer, got 0"),
     "ratio 1": (lambda: go.InfoBatch(10, ratio=1.0), r"ratio must be in \(0, 1\), got 1.0"),
     "complete part": (lambda: go.InfoBatch(10, complete_part=2), r"complete_part must be in \[0, 1\], got 2"),

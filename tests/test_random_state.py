@@ -73,6 +73,7 @@ CALLS = {
     "PlackettLuce": lambda: ordered(go.PlackettLuce()),
     "PlackettLuce, unbiased": lambda: sampled(ordering=go.PlackettLuce(unbiased=True), keep=0.5),
     "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
+    "Undecided": lambda: ordered(go.Undecided(go.PlackettLuce())),
     "WithReplacement": lambda: ordered(go.WithReplacement()),
     "BlockShuffled": lambda: ordered(go.BlockShuffled(2)),
     "InfoBatch": lambda: sampled(ordering=go.InfoBatch(9)),

@@ -24,6 +24,7 @@ from gradorder.orderings import Revisiting as Revisiting
 from gradorder.orderings import Sequential as Sequential
 from gradorder.orderings import Shuffled as Shuffled
 from gradorder.orderings import ShuffledOnce as ShuffledOnce
+from gradorder.orderings import Undecided as Undecided
 from gradorder.orderings import WithReplacement as WithReplacement
 from gradorder.recommended import recommended as recommended
 from gradorder.sampler import OrderedSampler as OrderedSampler

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradorder import checks
-from gradorder.orderings import PlackettLuce, Revisiting
+from gradorder.orderings import PlackettLuce, Revisiting, Undecided
 from gradorder.sampler import OrderedSampler
 
-_TEMPERATURE = 2.0
+_TEMPERATURE = 0.5
 _EVERY = 8
 _COMPLETE_PART = 0.1
 
@@ -72,7 +72,7 @@ def recommended(
     return OrderedSampler(
         dataset_or_length,
         batch_size,
-        ordering=Revisiting(PlackettLuce(_TEMPERATURE), every=max(_EVERY, math.ceil(1 / keep.partial))),
+        ordering=Revisiting(Undecided(PlackettLuce(_TEMPERATURE)), every=max(_EVERY, math.ceil(1 / keep.partial))),
         labels=labels,
         layout="shuffled",
         keep=keep,

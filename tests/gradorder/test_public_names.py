@@ -7,7 +7,7 @@ NAMES = """
 GradientNorm LastLayerBound LogitError Loss cross_entropy squared_error gradient_norms per_example_gradients
 score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
-GradientBalancing InfoBatch Revisiting WithReplacement BlockShuffled
+GradientBalancing InfoBatch Revisiting Undecided WithReplacement BlockShuffled
 NonFiniteScoresError IterableDatasetError StepError OrderedSampler
 Selection KeepHardest OrderedSGD ImportanceSampling SelectiveBackprop SmallestLoss
 advise Advice recommended

@@ -67,9 +67,10 @@ def test_no_example_is_forgotten():
         assert len(window) == 400
 
 
-def test_hard_examples_come_more_often_but_not_always():
-    losses = torch.full((400,), 0.04)
-    losses[:100] = 1.0
+def test_the_undecided_come_most_often_and_the_learned_least_and_none_never():
+    losses = torch.full((400,), 0.2)  # learned
+    losses[:100] = 0.7  # undecided
+    losses[100:200] = 8.0  # looks wrong
     epochs = 50
     seen = visits(go.recommended(400, 50, epochs=epochs, budget=0.5), epochs, lambda indices, _: losses[indices])
     partial = [indices for indices in seen if len(indices) < 400]
@@ -77,9 +78,10 @@ def test_hard_examples_come_more_often_but_not_always():
     def rate(wanted):
         return sum(index in wanted for indices in partial for index in indices) / len(partial) / len(wanted)
 
-    hard, easy = rate(set(range(100))), rate(set(range(100, 400)))
-    assert 0.7 < hard < 0.98
-    assert 0.2 < easy < 0.5
+    undecided, wrong, learned = rate(range(100)), rate(range(100, 200)), rate(range(200, 400))
+    assert 0.75 < undecided < 1
+    assert 0.25 < wrong < 0.55
+    assert 0.2 < learned < 0.5
 
 
 def test_what_was_drawn_is_shuffled():

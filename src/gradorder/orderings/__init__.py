@@ -14,4 +14,5 @@ from gradorder.orderings.shuffled import Shuffled as Shuffled
 from gradorder.orderings.shuffled import ShuffledOnce as ShuffledOnce
 from gradorder.orderings.sorted import Ascending as Ascending
 from gradorder.orderings.sorted import Descending as Descending
+from gradorder.orderings.undecided import Undecided as Undecided
 from gradorder.orderings.with_replacement import WithReplacement as WithReplacement

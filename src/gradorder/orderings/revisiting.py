@@ -72,7 +72,8 @@ class Revisiting(Wrapping):
         # Always the same permutation: which examples are together has nothing to do with a run's seed.
         by_place = torch.randperm(num_examples, generator=torch.Generator().manual_seed(num_examples))
         if classes is not None:
-            by_place = by_place[torch.argsort(classes.long()[by_place], stable=True)]
+            small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
+            by_place = by_place[torch.argsort(small[by_place], stable=True)]
         forced = torch.zeros(num_examples, dtype=torch.bool)
         forced[by_place[epoch % self.every :: self.every]] = True
         return forced

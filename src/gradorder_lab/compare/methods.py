@@ -130,10 +130,35 @@ def _sorted_first(score: Score, score_cost: float, keep: float) -> Method:
 
 
 def _recommended(setting: Setting) -> Strategy:
+    return _recommended_with(setting, None)
+
+
+def _recommended_balanced(setting: Setting) -> Strategy:
+    return _recommended_with(setting, setting.labels)
+
+
+def _recommended_with(setting: Setting, labels: torch.Tensor | None) -> Strategy:
     sampler = go.recommended(
-        len(setting.labels), setting.batch_size, epochs=setting.epochs, budget=setting.budget, seed=setting.seed
+        len(setting.labels),
+        setting.batch_size,
+        epochs=setting.epochs,
+        budget=setting.budget,
+        labels=labels,
+        seed=setting.seed,
     )
     return Strategy(sampler, remembers=True)
+
+
+def _shuffled_balanced(setting: Setting) -> Strategy:
+    return Strategy(
+        go.OrderedSampler(
+            len(setting.labels),
+            setting.batch_size,
+            ordering=go.Shuffled(),
+            labels=setting.labels,
+            seed=setting.seed,
+        )
+    )
 
 
 def _info_batch(setting: Setting) -> Strategy:
@@ -147,10 +172,15 @@ def _ordered_sgd(setting: Setting) -> Strategy:
 
 BASELINE = "random reshuffling"
 RECOMMENDED = "recommended"
+BALANCED = "recommended, balanced"
+RANDOM_BALANCED = "random, balanced"
+"""Balanced: with labels, for class-balanced batches."""
 
 METHODS: Mapping[str, Method] = {
     BASELINE: _plain(go.Shuffled()),
     RECOMMENDED: Method(_recommended, None),
+    BALANCED: Method(_recommended_balanced, None),
+    RANDOM_BALANCED: Method(_shuffled_balanced),
     "shuffle once": _plain(go.ShuffledOnce()),
     "incremental": _plain(go.Sequential()),
     "with replacement": _plain(go.WithReplacement()),
@@ -172,5 +202,5 @@ METHODS: Mapping[str, Method] = {
 }
 """Sort first is dealt over the batches: contiguous, it does not train from the first epoch on (see docs/neural.md)."""
 
-CORE = (BASELINE, RECOMMENDED, "InfoBatch", "Ordered SGD")
+CORE = (BASELINE, RECOMMENDED, BALANCED, "InfoBatch", "Ordered SGD")
 """What runs on the larger tasks."""

@@ -1,0 +1,76 @@
+"""Undecided: what is learned and what looks wrong come later than what the model has not made up its mind about."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+
+from gradorder import checks
+from gradorder.orderings.ordering import Made
+from gradorder.orderings.wrapping import Wrapping
+
+
+@final
+@dataclass(frozen=True)
+class Undecided(Wrapping):
+    """The inner order, by how undecided the model is about an example instead of by the example's loss.
+
+    Rule: the inner ordering sees doubt_i = (1 - p_i)(p_i + floor) with p_i = exp(-loss_i).
+
+    For the cross-entropy p is the probability that the model gives to the label. A learned example (p near 1) has no
+    doubt, as by its loss. But doubt is largest where p is about 1/2 and falls again to `floor` where the model is sure
+    that the label is wrong: a wrong label has the largest loss of all for as long as the model is right, and ordering
+    by the loss would show it in every epoch. With `floor` at 1 or more doubt grows with the loss, up to floor.
+
+    The scores must be losses, not below zero, on the scale of a negative log-likelihood; those of another scale do no
+    harm: where all are much larger than 1 all doubts are alike, where all are much smaller they follow the losses.
+
+    It helps where scores are losses remembered from training, and labels may be wrong.
+
+    Cost: the inner ordering's, and N exponentials per epoch.
+
+    Reference: none known to us for this form; p (1 - p) as a chance to be drawn: Chang, Learned-Miller and McCallum
+    (2017), Active Bias.
+
+    Args:
+        inner: the ordering by doubt; it needs scores.
+        floor: how much a hopeless example counts, as a share of a new one; positive.
+    """
+
+    floor: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.inner, Wrapping):
+            raise ValueError(f"inner must not wrap another ordering, got {self.inner}: put Undecided inside it")
+        if not self.inner.needs_scores:
+            raise ValueError(f"inner must order by scores, got {self.inner}")
+        if not checks.is_number(self.floor) or not 0 < self.floor < float("inf"):
+            raise ValueError(f"floor must be positive and finite, got {self.floor!r}")
+
+    def _order_in_classes(
+        self,
+        scores: torch.Tensor,
+        num_examples: int,
+        epoch: int,
+        generator: torch.Generator,
+        classes: torch.Tensor | None,
+    ) -> torch.Tensor:
+        return self._inner_order(self._doubts(scores), num_examples, epoch, generator, classes)
+
+    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
+        """The inner ordering's, by doubt."""
+        if not self.is_weighted:
+            return None
+        losses = checks.finite_scores(made.scores, made.num_examples)
+        return self.inner.weights(kept, replace(made, scores=self._doubts(losses)))
+
+    def _doubts(self, losses: torch.Tensor) -> torch.Tensor:
+        negative = (losses < 0).nonzero().flatten()
+        if len(negative) > 0:
+            raise ValueError(
+                f"scores must be losses >= 0 for Undecided, but {len(negative)} of {len(losses)} are negative "
+                f"(first: example {int(negative[0])} with {float(losses[negative[0]])})"
+            )
+        exact = losses.double()
+        return -torch.expm1(-exact) * (torch.exp(-exact) + self.floor)
