@@ -15,7 +15,7 @@ from mkdocs.exceptions import PluginError
 
 from gradorder_lab import experiments
 from gradorder_lab.claims import Claim
-from gradorder_lab.compare.methods import RECOMMENDED
+from gradorder_lab.compare.methods import BALANCED, RECOMMENDED
 from gradorder_lab.recipes import side_by_side
 from gradorder_lab.report import readable
 from gradorder_lab.summary import Summary
@@ -118,16 +118,19 @@ def recommended() -> str:
     """One line per task: what the recommended sampler cost to random reshuffling's accuracy, beside two peers."""
     rows = {(row["task"], row["method"]): row for row in _rows(TIME_TO_TARGET)}
     peers = (f"{peer}: time" for peer in _PEERS)
-    head = ("task", "target, %", "time", "gradients", "accuracy", "at half the budget", *peers)
+    head = ("task", "target, %", "time", "accuracy", "at half", "labels: time", "labels: at half", *peers)
     return _as_markdown(head, [_overview(task, rows) for task in dict.fromkeys(task for task, _ in rows)])
 
 
 def _overview(task: str, rows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:
-    ours = rows[task, RECOMMENDED]
-    gradients = f"{float(ours['example_gradients_mean']):.2f}" if ours["budget"] else "–"
-    accuracy = [_with_ends(ours, f"accuracy_minus_random{when}", "+.2f") for when in ("", "_at_low_budget")]
+    ours, balanced = rows[task, RECOMMENDED], rows[task, BALANCED]
+    accuracy, at_half, balanced_at_half = (
+        _with_ends(row, f"accuracy_minus_random{when}", "+.2f")
+        for row, when in ((ours, ""), (ours, "_at_low_budget"), (balanced, "_at_low_budget"))
+    )
     times = [_time(rows[task, peer]) for peer in _PEERS]
-    return [task, f"{float(ours['target']):.2f}", _time(ours), gradients, *accuracy, *times]
+    target = f"{float(ours['target']):.2f}"
+    return [task, target, _time(ours), accuracy, at_half, _time(balanced), balanced_at_half, *times]
 
 
 def _time(row: Mapping[str, str]) -> str:

@@ -28,10 +28,10 @@ def recommended(
     """A sampler that spends `budget` times the example gradients of plain training on the same number of epochs.
 
     The first epoch is complete and random, and so are the last tenth of the epochs (at least one). In between, a part
-    of the examples is drawn without replacement in proportion to the square root of their last losses, so that what is
-    learned already is seen less often and nothing is ever certain to be left out; every example comes back at least
-    every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so there is no extra
-    pass::
+    of the examples is drawn without replacement, the more likely the less the model has made up its mind about them when
+    it saw them last (`Undecided`): what is learned is seen less often, and so is what looks wrong; every example comes
+    back at least every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so there is
+    no extra pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler)
@@ -43,11 +43,11 @@ def recommended(
     Let the step size fall over `sampler.num_steps(0, epochs)` steps.
 
     Why this: drawing by remembered losses costs nothing, where scoring every example costs a third of an epoch or
-    more. Hard examples teach more per gradient, but always the hardest half means wrong labels and outliers: the square
-    root and the noise keep them from taking over. Weights that make the kept examples unbiased were tried and dropped:
-    they bring back the variance that the selection removes, and diverge where the step size is too large. What it
-    gained and where it did not is measured in `benchmarks/time_to_target.py`: with many wrong labels it is behind
-    random reshuffling at small budgets, and where a network fits none of its data well it gains nothing.
+    more. What is learned teaches little per gradient. The largest losses are those of wrong labels and outliers, and
+    drawing by the loss itself was behind random reshuffling with 20% wrong labels; drawing by doubt is ahead of it.
+    Weights that make the kept examples unbiased were tried and dropped: they bring back the variance that the selection
+    removes, and diverge where the step size is too large. What it gained and where it did not is measured in
+    `benchmarks/time_to_target.py`.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.

@@ -42,7 +42,8 @@ class Undecided(Wrapping):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.inner, Wrapping):
-            raise ValueError(f"inner must not wrap another ordering, got {self.inner}: put Undecided inside it")
+            rule = "inner must not wrap another ordering"
+            raise ValueError(f"{rule}, got {self.inner}: put Undecided inside it")  # noqa: TRY004 - right type, wrong one
         if not self.inner.needs_scores:
             raise ValueError(f"inner must order by scores, got {self.inner}")
         if not checks.is_number(self.floor) or not 0 < self.floor < float("inf"):

@@ -80,11 +80,11 @@ def _load(  # noqa: PLR0917 - the key of what is kept
     train, test, num_classes = _examples(data, num_train, directory)
     generator = torch.Generator().manual_seed(_SPLIT_SEED)
     part = Part.of(train)
+    measured: Examples = test
+    if validates:  # before anything is spoilt: what chooses a step size is as the test set is
+        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
     if rarest < 1:
         part = part.with_rare_classes(rarest, num_classes, generator)
-    measured: Examples = test
-    if validates:
-        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
     if wrong > 0:
         part = part.with_wrong_labels(wrong, num_classes, generator)
     is_whole = rarest == 1 and wrong == 0 and not validates

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -24,7 +25,7 @@ def doubt(loss, floor):
 def test_the_order_is_that_of_the_rule(losses, floor):
     order = order_of(go.Undecided(go.Descending(), floor), torch.tensor(losses, dtype=torch.float64))
     doubts = [doubt(losses[index], floor) for index in order.tolist()]
-    for first, second in zip(doubts, doubts[1:], strict=False):
+    for first, second in itertools.pairwise(doubts):
         assert first >= second - 1e-12
 
 

@@ -1,5 +1,7 @@
 """Real runs of every method on a tiny file, and what the command makes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,14 @@ def test_validation_never_sees_the_test_set(own_task):
     for part in (held.train, held.test):
         inputs, _ = part.batch(torch.arange(len(part)))
         assert not (inputs[:, None] == test_inputs[None]).all(2).any()
+
+
+def test_what_chooses_a_step_size_is_not_spoilt(own_task):
+    """The test set is not, so held-out examples with rare classes or wrong labels would choose for another one."""
+    plain = task.load(own_task, None, validates=True)
+    spoilt = task.load(replace(own_task, rarest=0.1, wrong_labels=0.3), None, validates=True)
+    assert torch.equal(spoilt.test.labels, plain.test.labels)
+    assert len(spoilt.train) < 0.6 * len(plain.train)
 
 
 def test_a_comparison_goes_on_where_it_was_stopped(own_task, tmp_path, monkeypatch):
