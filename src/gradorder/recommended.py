@@ -28,10 +28,10 @@ def recommended(
     """A sampler that spends `budget` times the example gradients of plain training on the same number of epochs.
 
     The first epoch is complete and random, and so are the last tenth of the epochs (at least one). In between, a part
-    of the examples is drawn without replacement, the more likely the less the model has made up its mind about them when
-    it saw them last (`Undecided`): what is learned is seen less often, and so is what looks wrong; every example comes
-    back at least every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so there is
-    no extra pass::
+    of the examples is drawn without replacement, the more likely the less the model had made up its mind about them
+    when it saw them last (`Undecided`): what is learned is seen less often, and so is what looks wrong. Every example
+    comes back at least every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so
+    there is no extra pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler)
