@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+import numpy as np
 import torch
 
 from gradorder import checks
@@ -63,8 +64,8 @@ class PlackettLuce(Ordering):
     def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
         del epoch
         gumbel = _gumbel_noise(num_examples, generator).to(scores.device)
-        order = torch.argsort(self._keys(scores, gumbel), descending=True, stable=True)
         num_positive = int((scores > 0).sum())
+        order = _largest_first(self._keys(scores, gumbel), num_positive)
         zeros = order[num_positive:]
         return torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
 
@@ -111,6 +112,16 @@ class PlackettLuce(Ordering):
         num_zeros = torch.bincount(group[among & is_zero], minlength=num_groups)
         num_kept_zeros = torch.bincount(group[kept][is_zero[kept]], minlength=num_groups)
         return torch.where(is_zero[kept], (num_kept_zeros / num_zeros)[group[kept]].double(), chances)
+
+
+def _largest_first(keys: torch.Tensor, num_positive: int) -> torch.Tensor:
+    """The order of the keys, equal ones as they stand; those after the first `num_positive` in any order."""
+    if keys.device.type == "cpu":  # numpy sorts three times as fast as torch, but moves equal keys
+        order = torch.from_numpy(np.argsort(keys.neg().numpy()))
+        in_order = keys[order[:num_positive]]
+        if not bool((in_order[1:] == in_order[:-1]).any()):
+            return order
+    return torch.argsort(keys, descending=True, stable=True)
 
 
 def _gumbel_noise(size: int, generator: torch.Generator) -> torch.Tensor:

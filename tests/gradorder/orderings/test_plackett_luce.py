@@ -20,6 +20,13 @@ def test_cold_is_descending(temperature):
     assert torch.equal(order(scores, temperature), expected)
 
 
+def test_where_the_noise_rounds_away_equal_scores_stay_as_they_stand():
+    """Keys are equal then, and the fast sort alone would mix them."""
+    scores = torch.tensor([3.0, 1.0, 2.0]).repeat(400)
+    expected = go.Descending()(scores, epoch=0, generator=torch.Generator())
+    assert torch.equal(order(scores, 1e-300), expected)
+
+
 @pytest.mark.parametrize("temperature", [1e9, 1e308, math.inf])
 def test_hot_ignores_the_scores(temperature):
     first = torch.stack([order([1.0, 2.0, 4.0, 1000.0], temperature, seed)[0] for seed in range(4000)])
