@@ -138,8 +138,9 @@ def main() -> None:
 
 
 def write(found: list[dict[str, str]]) -> None:
-    """After each task, as all of them take hours; lines of other tasks stay as they are."""
+    """After each task, as all of them take hours; lines of other tasks stay as they are, all in the order of plans."""
     fresh = {line["task"] for line in found}
+    places = {plan.task.name: place for place, plan in enumerate(plans())}
     kept: list[dict[str, str]] = []
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
@@ -147,7 +148,7 @@ def write(found: list[dict[str, str]]) -> None:
     with RESULTS.open("w", newline="") as file:
         writer = csv.DictWriter(file, found[0].keys(), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(kept + found)
+        writer.writerows(sorted(kept + found, key=lambda line: places.get(line["task"], len(places))))
 
 
 if __name__ == "__main__":

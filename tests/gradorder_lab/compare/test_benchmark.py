@@ -45,6 +45,15 @@ def test_the_report_reads_what_is_written(benchmark_script, tmp_path, monkeypatc
     }
 
 
+def test_tasks_stand_in_the_order_of_the_plans(benchmark_script, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark_script, "RESULTS", tmp_path / "time_to_target.csv")
+    names = [plan.task.name for plan in benchmark_script.plans()]
+    for name in reversed(names):
+        benchmark_script.write(list(benchmark_script.lines(comparison(name, 0.7))))
+    table = time_to_target_table(tmp_path / "time_to_target.csv")
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == names
+
+
 def test_every_method_where_it_is_cheap_and_the_core_everywhere(benchmark_script):
     plans = benchmark_script.plans()
     for plan in plans:
