@@ -40,7 +40,8 @@ def recommended(
             ...
             sampler.step(losses.detach())    # F.cross_entropy(..., reduction="none")
 
-    Let the step size fall over `sampler.num_steps(0, epochs)` steps.
+    Let the step size fall over `sampler.num_steps(0, epochs)` steps. Where the training loss is smoothed or weighted,
+    give `step` the plain one.
 
     Why this: drawing by remembered losses costs nothing, where scoring every example costs a third of an epoch or
     more. What is learned teaches little per gradient. The largest losses are those of wrong labels and outliers, and

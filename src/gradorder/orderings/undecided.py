@@ -23,7 +23,8 @@ class Undecided(Wrapping):
     by the loss would show it in every epoch. With `floor` at 1 or more doubt grows with the loss, up to floor.
 
     The scores must be losses, not below zero, on the scale of a negative log-likelihood; those of another scale do no
-    harm: where all are much larger than 1 all doubts are alike, where all are much smaller they follow the losses.
+    harm: where all are much larger than 1 all doubts are alike, where all are much smaller they follow the losses. With
+    label smoothing give the losses without it: the smoothed loss of a learned example looks like doubt.
 
     It helps where scores are losses remembered from training, and labels may be wrong.
 
