@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -129,36 +130,23 @@ def _sorted_first(score: Score, score_cost: float, keep: float) -> Method:
     return Method(build, keep + score_cost)
 
 
-def _recommended(setting: Setting) -> Strategy:
-    return _recommended_with(setting, None)
-
-
-def _recommended_balanced(setting: Setting) -> Strategy:
-    return _recommended_with(setting, setting.labels)
-
-
-def _recommended_with(setting: Setting, labels: torch.Tensor | None) -> Strategy:
+def _recommended(setting: Setting, *, balanced: bool) -> Strategy:
     sampler = go.recommended(
         len(setting.labels),
         setting.batch_size,
         epochs=setting.epochs,
         budget=setting.budget,
-        labels=labels,
+        labels=setting.labels if balanced else None,
         seed=setting.seed,
     )
     return Strategy(sampler, remembers=True)
 
 
 def _shuffled_balanced(setting: Setting) -> Strategy:
-    return Strategy(
-        go.OrderedSampler(
-            len(setting.labels),
-            setting.batch_size,
-            ordering=go.Shuffled(),
-            labels=setting.labels,
-            seed=setting.seed,
-        )
+    sampler = go.OrderedSampler(
+        len(setting.labels), setting.batch_size, ordering=go.Shuffled(), labels=setting.labels, seed=setting.seed
     )
+    return Strategy(sampler)
 
 
 def _info_batch(setting: Setting) -> Strategy:
@@ -178,8 +166,8 @@ RANDOM_BALANCED = "random, balanced"
 
 METHODS: Mapping[str, Method] = {
     BASELINE: _plain(go.Shuffled()),
-    RECOMMENDED: Method(_recommended, None),
-    BALANCED: Method(_recommended_balanced, None),
+    RECOMMENDED: Method(partial(_recommended, balanced=False), None),
+    BALANCED: Method(partial(_recommended, balanced=True), None),
     RANDOM_BALANCED: Method(_shuffled_balanced),
     "shuffle once": _plain(go.ShuffledOnce()),
     "incremental": _plain(go.Sequential()),
