@@ -40,7 +40,7 @@ CIFAR = Task(
     "resnet20",
     epochs=6,
     batch_size=64,
-    step_sizes=(0.05, 0.1, 0.2),
+    step_sizes=(0.02, 0.05, 0.1),
     num_train=5000,
     weight_decay=5e-4,
 )
