@@ -125,12 +125,14 @@ def recommended() -> str:
 def _overview(task: str, rows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:
     ours, balanced = rows[task, RECOMMENDED], rows[task, BALANCED]
     accuracy, at_half, balanced_at_half = (
-        _with_ends(row, f"accuracy_minus_random{when}", "+.2f")
+        _with_half(row, f"accuracy_minus_random{when}", "+.2f")
         for row, when in ((ours, ""), (ours, "_at_low_budget"), (balanced, "_at_low_budget"))
     )
-    times = [_time(rows[task, peer]) for peer in _PEERS]
-    target = f"{float(ours['target']):.2f}"
-    return [task, target, _time(ours), accuracy, at_half, _time(balanced), balanced_at_half, *times]
+    time, balanced_time, *times = (
+        _with_half(row, "time", ".2f") if row["budget"] else "not reached"
+        for row in (ours, balanced, *(rows[task, peer] for peer in _PEERS))
+    )
+    return [task, f"{float(ours['target']):.2f}", time, accuracy, at_half, balanced_time, balanced_at_half, *times]
 
 
 def _time(row: Mapping[str, str]) -> str:
@@ -150,6 +152,12 @@ def _task_row(row: Mapping[str, str]) -> list[str]:
         return [row["method"], "not reached", "–", "–", *accuracy]
     costs = [_time(row), f"{float(row['example_gradients_mean']):.2f}"]
     return [row["method"], row["budget"], *costs, *accuracy]
+
+
+def _with_half(row: Mapping[str, str], name: str, form: str) -> str:
+    """The mean and half of its interval, which lies evenly around it."""
+    mean, low, high = (float(row[f"{name}{end}"]) for end in ("_mean", "_low", "_high"))
+    return f"{mean:{form}} ± {(high - low) / 2:.2f}".replace("-", "−")
 
 
 def _with_ends(row: Mapping[str, str], name: str, form: str) -> str:

@@ -162,8 +162,8 @@ def test_the_overview_has_a_line_for_each_task(tmp_path, monkeypatch):
     again = "\n".join(ours.replace("recommended", name) for name in ("Ordered SGD", '"recommended, balanced"'))
     hooks.TIME_TO_TARGET.write_text(f"{named}{again}\n")
     _, _, line = hooks.recommended().splitlines()
-    time, at_half = "0.61 (0.59 to 0.63)", "+0.30 (+0.20 to +0.40)"
-    plain, balanced = f"{time} | −0.05 (−0.12 to +0.02) | {at_half}", f"{time} | {at_half}"
+    time, at_half = "0.61 ± 0.02", "+0.30 ± 0.10"
+    plain, balanced = f"{time} | −0.05 ± 0.07 | {at_half}", f"{time} | {at_half}"
     assert line == f"| rings | 90.00 | {plain} | {balanced} | not reached | {time} |"
 
 
