@@ -128,7 +128,7 @@ ORDERINGS = {
     "undecided text": (lambda: go.Undecided("random"), "inner must be .*'random'"),
     "negative losses": (
         lambda: ordered(go.Undecided(go.Descending()), torch.tensor([1.0, -1.0])),
-        r"scores must be losses >= 0 for Undecided, but 1 of 2 are negative \(first: example 1 with -1.0\)",
+        r"scores must not be negative for Undecided, but 1 of 2 are \(first: example 1 with -1.0\)",
     ),
     "block size": (lambda: go.BlockShuffled(0), "block_size must be a positive integer, got 0"),
     "ratio 1": (lambda: go.InfoBatch(10, ratio=1.0), r"ratio must be in \(0, 1\), got 1.0"),

@@ -61,6 +61,16 @@ def map_style_length(name: str, dataset: object) -> int:
     return len(dataset)
 
 
+def not_negative(scores: torch.Tensor, ordering: str) -> None:
+    """Refuse negative scores, for an ordering that has no meaning for them."""
+    negative = (scores < 0).nonzero().flatten()
+    if len(negative) > 0:
+        raise ValueError(
+            f"scores must not be negative for {ordering}, but {len(negative)} of {len(scores)} are "
+            f"(first: example {int(negative[0])} with {float(scores[negative[0]])})"
+        )
+
+
 def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:  # noqa: ANN401 - anything array-like
     """`scores` as a detached one-dimensional tensor of finite real numbers, one per example."""
     values: torch.Tensor = torch.as_tensor(scores).detach()

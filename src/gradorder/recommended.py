@@ -43,7 +43,7 @@ def recommended(
     Let the step size fall over `sampler.num_steps(0, epochs)` steps. Where the training loss is smoothed or weighted,
     give `step` the plain one.
 
-    Why this: drawing by remembered losses costs nothing, where scoring every example costs a third of an epoch or
+    Why this: drawing by remembered losses needs no pass, where scoring every example costs a third of an epoch or
     more. What is learned teaches little per gradient. The largest losses are those of wrong labels and outliers, and
     drawing by the loss itself was behind random reshuffling with 20% wrong labels; drawing by doubt is ahead of it.
     Weights that make the kept examples unbiased were tried and dropped: they bring back the variance that the selection

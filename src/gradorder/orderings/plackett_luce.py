@@ -71,12 +71,7 @@ class PlackettLuce(Ordering):
 
     def _keys(self, scores: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
         """What the order sorts by; -infinity for score zero."""
-        negative = (scores < 0).nonzero().flatten()
-        if len(negative) > 0:
-            raise ValueError(
-                f"scores must not be negative for PlackettLuce, but {len(negative)} of {len(scores)} are "
-                f"(first: example {int(negative[0])} with {float(scores[negative[0]])})"
-            )
+        checks.not_negative(scores, "PlackettLuce")
         log_scores = scores.double().log()
         # The same order either way; each form stays finite at its own end of the temperatures.
         if self.temperature <= 1:

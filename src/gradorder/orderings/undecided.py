@@ -35,7 +35,7 @@ class Undecided(Wrapping):
 
     Args:
         inner: the ordering by doubt; it needs scores.
-        floor: how much a hopeless example counts, as a share of a new one; positive.
+        floor: the doubt about a hopeless example; positive. The largest doubt there is is (1 + floor)^2 / 4.
     """
 
     floor: float = 0.1
@@ -68,11 +68,6 @@ class Undecided(Wrapping):
         return self.inner.weights(kept, replace(made, scores=self._doubts(losses)))
 
     def _doubts(self, losses: torch.Tensor) -> torch.Tensor:
-        negative = (losses < 0).nonzero().flatten()
-        if len(negative) > 0:
-            raise ValueError(
-                f"scores must be losses >= 0 for Undecided, but {len(negative)} of {len(losses)} are negative "
-                f"(first: example {int(negative[0])} with {float(losses[negative[0]])})"
-            )
+        checks.not_negative(losses, "Undecided")
         exact = losses.double()
         return -torch.expm1(-exact) * (torch.exp(-exact) + self.floor)

@@ -33,7 +33,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     experiment: str = EXPERIMENT
     method: str
