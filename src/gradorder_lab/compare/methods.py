@@ -41,10 +41,12 @@ class Setting:
     budget: float
     seed: int
 
-    def sampler(self, ordering: go.Ordering, *, batch_size: int | None = None, keep: float = 1.0) -> go.OrderedSampler:
+    def sampler(
+        self, ordering: go.Ordering, *, batch_size: int | None = None, balanced: bool = False
+    ) -> go.OrderedSampler:
         """A sampler for all of the training set."""
-        size = batch_size or self.batch_size
-        return go.OrderedSampler(len(self.labels), size, ordering=ordering, keep=keep, seed=self.seed)
+        size, labels = batch_size or self.batch_size, self.labels if balanced else None
+        return go.OrderedSampler(len(self.labels), size, ordering=ordering, labels=labels, seed=self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +97,8 @@ class Method:
         return max(1, round(budget * epochs / self.epoch_cost))
 
 
-def _plain(ordering: go.Ordering) -> Method:
-    return Method(lambda setting: Strategy(setting.sampler(ordering)))
+def _plain(ordering: go.Ordering, *, balanced: bool = False) -> Method:
+    return Method(lambda setting: Strategy(setting.sampler(ordering, balanced=balanced)))
 
 
 def _balanced(kind: Literal["mean", "pair"]) -> Method:
@@ -142,13 +144,6 @@ def _recommended(setting: Setting, *, balanced: bool) -> Strategy:
     return Strategy(sampler, remembers=True)
 
 
-def _shuffled_balanced(setting: Setting) -> Strategy:
-    sampler = go.OrderedSampler(
-        len(setting.labels), setting.batch_size, ordering=go.Shuffled(), labels=setting.labels, seed=setting.seed
-    )
-    return Strategy(sampler)
-
-
 def _info_batch(setting: Setting) -> Strategy:
     epochs = METHODS["InfoBatch"].num_epochs(setting.epochs, setting.budget)
     return Strategy(setting.sampler(go.InfoBatch(epochs)), remembers=True, weighted=True)
@@ -168,7 +163,7 @@ METHODS: Mapping[str, Method] = {
     BASELINE: _plain(go.Shuffled()),
     RECOMMENDED: Method(partial(_recommended, balanced=False), None),
     BALANCED: Method(partial(_recommended, balanced=True), None),
-    RANDOM_BALANCED: Method(_shuffled_balanced),
+    RANDOM_BALANCED: _plain(go.Shuffled(), balanced=True),
     "shuffle once": _plain(go.ShuffledOnce()),
     "incremental": _plain(go.Sequential()),
     "with replacement": _plain(go.WithReplacement()),
