@@ -12,8 +12,9 @@ from torch.utils.data import Dataset, DistributedSampler
 from gradorder import checks
 from gradorder.errors import StepError
 from gradorder.layouts import Classes, Layout
+from gradorder.lessons import Lessons
 from gradorder.memory import ScoreMemory
-from gradorder.orderings import Descending, Learner, Ordering
+from gradorder.orderings import Descending, Ordering
 from gradorder.plan import EpochPlan, Progress
 from gradorder.planner import EpochPlanner, Keep
 from gradorder.ranks import Ranks, own_rank, world_size
@@ -110,7 +111,7 @@ class OrderedSampler(DistributedSampler[int]):
         )
         self._ranks = Ranks.numbered(replicas, number)
         self._memory = ScoreMemory(self.num_examples, self._ranks)
-        self._learner = ordering.learner(self.num_examples)
+        self._lessons = Lessons(ordering, self.num_examples, self._planner.start_epoch)
         self._plan: EpochPlan | None = None  # made when first needed
         self._progress = Progress()
         self._looked_back = _LookBack(epoch=0, scores=None)
@@ -196,39 +197,21 @@ class OrderedSampler(DistributedSampler[int]):
         with self._ranks.failing_together(f"planning epoch {epoch}"):
             self._memory.settle()
             remembered, used = self._scores_for(epoch, scores)
-            learner = self._taught(epoch)
-            plan = self._planner.plan(epoch, used, None if learner is None else learner.order())
+            lessons = self._lessons_for(epoch)
+            plan = self._planner.plan(epoch, used, lessons.order())
         self._ranks.agree(f"the order of epoch {epoch}", order=self._fingerprint(plan))
         if remembered is not None:
             self._memory.replace(remembered)
-        self._learner = learner
+        self._lessons = lessons
         self._adopt(plan, Progress(), self._look_back(epoch, used))
 
-    def _taught(self, epoch: int) -> Learner | None:
-        """The learner for this epoch, after the current one: a new one, so that a plan that fails changes nothing."""
-        if self._learner is None or epoch == self.epoch:
-            return self._learner
-        plan = self._current_plan()
-        learner = self._learner_with(self._learner.state())
-        if learner is None:
-            return None
-        if learner.num_learned == len(plan.sequence):
-            learner.end_epoch()
-            return learner
-        if self._progress.issued > 0 and self._planner.is_ordered(plan.epoch):
-            warnings.warn(
-                f"epoch {plan.epoch} ended after the gradients of {learner.num_learned} of {len(plan.sequence)} "
-                f"examples: {self._planner.ordering} learns from complete epochs only, so its order stays as it was",
-                stacklevel=5,
-            )
-        learner.begin_epoch()
-        return learner
-
-    def _learner_with(self, state: Mapping[str, Any]) -> Learner | None:
-        learner = self._planner.ordering.learner(self.num_examples)
-        if learner is not None:
-            learner.load(state)
-        return learner
+    def _lessons_for(self, epoch: int) -> Lessons:
+        """The lessons for this epoch, after the current one: new ones, so that a plan that fails changes nothing."""
+        if not self._lessons.are_given or epoch == self.epoch:
+            return self._lessons
+        lessons = self._lessons.with_state(self._lessons.state())
+        lessons.end_epoch(self._current_plan(), was_begun=self._progress.issued > 0)
+        return lessons
 
     def _fingerprint(self, plan: EpochPlan) -> int:
         """What the processes compare, computed only where there are several."""
@@ -311,8 +294,8 @@ class OrderedSampler(DistributedSampler[int]):
     def _started(self, plan: EpochPlan) -> Progress:
         self._keep_promise(plan)
         start = self._progress.consumed if self._resuming else 0
-        if self._learner is not None and start == 0:
-            self._learner.begin_epoch()
+        if start == 0:
+            self._lessons.begin_epoch()
         self._resuming = False
         self._progress = Progress(issued=start, consumed=start)
         return self._progress
@@ -333,7 +316,7 @@ class OrderedSampler(DistributedSampler[int]):
                 f"step must follow a batch: {progress.issued} were issued in this iteration of epoch "
                 f"{self.epoch} and {progress.consumed} consumed already"
             )
-        if scores is not None or gradients is not None or self._learner is not None:
+        if scores is not None or gradients is not None or self._lessons.are_given:
             self._take_in(scores, gradients)
         self._is_stepped = True
         progress.consumed += 1
@@ -341,11 +324,10 @@ class OrderedSampler(DistributedSampler[int]):
     def _take_in(self, scores: torch.Tensor | None, gradients: torch.Tensor | None) -> None:
         indices = self._current_plan().indices(self._progress.consumed)
         where = f"given to step for batch {self._progress.consumed} of epoch {self.epoch}"
-        rows = self._checked_gradients(f"gradients {where}", gradients, indices)
+        rows = self._lessons.checked(f"gradients {where}", gradients, indices, self.epoch)
         if scores is not None:
             self._remember(f"scores {where}", scores, indices)
-        if self._learner is not None and rows is not None:
-            self._learner.learn(indices, rows)
+        self._lessons.learn(indices, rows)
 
     def _remember(self, what: str, scores: torch.Tensor, indices: torch.Tensor) -> None:
         if self.num_replicas > 1 and not self._ranks.is_connected:
@@ -355,21 +337,6 @@ class OrderedSampler(DistributedSampler[int]):
             )
         values = torch.as_tensor(scores).detach()
         self._memory.remember(indices, checks.per_example(what, values, len(indices)))
-
-    def _checked_gradients(
-        self, what: str, gradients: torch.Tensor | None, indices: torch.Tensor
-    ) -> torch.Tensor | None:
-        """The gradients to learn from: those of an ordered epoch."""
-        ordering = self._planner.ordering
-        if self._learner is None:
-            if gradients is not None:
-                raise ValueError(f"gradients must not be given with {ordering}, which does not learn from them")
-            return None
-        if not self._planner.is_ordered(self.epoch):
-            return None
-        if gradients is None:
-            raise ValueError(f"gradients must be given to every step with {ordering}, which learns from them, got None")
-        return self._learner.checked(what, gradients, indices)
 
     @property
     def weights(self) -> torch.Tensor:
@@ -419,7 +386,7 @@ class OrderedSampler(DistributedSampler[int]):
             epoch_scores=self._looked_back.scores,
             remembered_scores=self._memory.known(),
             weights=plan.weights,
-            learned={} if self._learner is None else self._learner.state(),
+            learned=self._lessons.state(),
         ).to_dict()
 
     def _num_consumed(self) -> int:
@@ -434,9 +401,9 @@ class OrderedSampler(DistributedSampler[int]):
             state, num_examples=self.num_examples, batch_size=self.batch_size, seed=self.seed
         )
         plan = self._planner.planned(loaded.epoch, loaded.sequence, loaded.weights)
-        learner = self._learner_with(loaded.learned)
+        lessons = self._lessons.with_state(loaded.learned)
         progress = Progress(issued=loaded.consumed, consumed=loaded.consumed)
-        self._learner = learner
+        self._lessons = lessons
         self._adopt(plan, progress, _LookBack(loaded.scores_epoch, loaded.epoch_scores))
         self._memory.restore(loaded.remembered_scores)
         self._is_stepped = loaded.is_stepped
