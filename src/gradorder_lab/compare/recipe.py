@@ -33,7 +33,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     experiment: str = EXPERIMENT
     method: str

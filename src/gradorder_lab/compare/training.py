@@ -31,7 +31,10 @@ class Cost:
 
 @dataclass(eq=False)
 class Run:
-    """Network, optimizer and strategy of one run; the step size follows half a cosine over its epochs."""
+    """Network, optimizer and strategy of one run; the step size follows half a cosine over its steps.
+
+    Over its epochs, one like the other, where the ordering decides only during the run what to leave out.
+    """
 
     model: nn.Module
     train: Examples
@@ -47,6 +50,7 @@ class Run:
             self.model.parameters(), lr=self.step_size, momentum=self.momentum, weight_decay=self.weight_decay
         )
         self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
+        self.lengths = self.epoch_lengths()
 
     def to_the_end(self) -> Cost:
         """Train all epochs; planning, scoring and selecting are on the clock.
@@ -71,7 +75,7 @@ class Run:
         order = torch.from_numpy(np.fromiter(sampler, np.int64, len(sampler)))  # at once, as the laboratory's own loop
         for number, indices in enumerate(order.split(sampler.loader_batch_size)):
             batch, weights = self.selected(self.train.batch(indices))
-            self.set_step_size((epoch + number / num_batches) / self.epochs)
+            self.set_step_size(self.progress(epoch, number / num_batches))
             logits, losses = self.update(batch, weights)
             sampler.step(losses if strategy.remembers else None, **self.learnt(logits, batch))
         if strategy.top is not None:
@@ -125,6 +129,19 @@ class Run:
     def learnt(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
         """What an ordering that learns from gradients is given."""
         return {} if self.last_layer is None else {"gradients": self.last_layer.gradients(logits, batch[1])}
+
+    def epoch_lengths(self) -> list[float]:
+        """The steps of every epoch, over their mean."""
+        sampler = self.strategy.sampler
+        try:
+            steps = [sampler.num_steps(epoch, epoch + 1) for epoch in range(self.epochs)]
+        except ValueError:  # nobody knows yet
+            return [1.0] * self.epochs
+        return [num_steps * self.epochs / sum(steps) for num_steps in steps]
+
+    def progress(self, epoch: int, part: float) -> float:
+        """How much of the run is behind, with this part of an epoch."""
+        return (sum(self.lengths[:epoch]) + part * self.lengths[epoch]) / self.epochs
 
     def set_step_size(self, progress: float) -> None:
         """Half a cosine, from the first step size down to 0."""

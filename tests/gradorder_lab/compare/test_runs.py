@@ -14,6 +14,7 @@ from gradorder_lab.compare.methods import BASELINE, METHODS, RECOMMENDED
 from gradorder_lab.compare.recipe import CompareRecipe
 from gradorder_lab.compare.running import compare
 from gradorder_lab.compare.task import Task
+from gradorder_lab.compare.training import Run
 from gradorder_lab.errors import LabError
 
 
@@ -75,6 +76,38 @@ def test_plain_training_is_the_loop_by_hand(own_task, own_file):
     assert rows["accuracy"][0] == pytest.approx(float(accuracy))
     assert rows["trained"][0] == 1200
     assert rows["steps"][0] == 40
+
+
+@pytest.fixture
+def step_sizes(monkeypatch):
+    """Those of the runs that follow, step by step."""
+    seen: list[float] = []
+    update = Run.update
+
+    def spied(run, *arguments):
+        seen.append(run.optimizer.param_groups[0]["lr"])
+        return update(run, *arguments)
+
+    monkeypatch.setattr(Run, "update", spied)
+    return seen
+
+
+def half_a_cosine(progress):
+    return 0.05 * (1 + np.cos(np.pi * np.asarray(progress))) / 2
+
+
+def test_the_step_size_falls_over_the_steps_however_they_fall_on_epochs(own_task, step_sizes):
+    CompareRecipe.of(own_task, RECOMMENDED, 0.05, 0.6).run(seed=0)
+    assert len(step_sizes) == 10 + 2 + 2 + 10
+    assert step_sizes == pytest.approx(half_a_cosine(np.arange(24) / 24), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_where_nobody_knows_the_steps_the_step_size_falls_over_the_epochs(own_task, step_sizes):
+    CompareRecipe.of(own_task, "InfoBatch", 0.05, 0.7).run(seed=0)
+    assert step_sizes[0] == pytest.approx(0.05)
+    assert 20 < len(step_sizes) < 40  # some of its four epochs are pruned
+    assert set(half_a_cosine(np.arange(4) / 4).round(12)) <= set(np.round(step_sizes, 12))
 
 
 def test_validation_never_sees_the_test_set(own_task):
