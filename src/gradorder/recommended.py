@@ -40,8 +40,8 @@ def recommended(
             ...
             sampler.step(losses.detach())    # F.cross_entropy(..., reduction="none")
 
-    Let the step size fall over `sampler.num_steps(0, epochs)` steps. Where the training loss is smoothed or weighted,
-    give `step` the plain one.
+    Let the step size fall over `sampler.num_steps(0, epochs)` steps, not by epochs: the last one is complete, and would
+    hardly move the weights. Where the training loss is smoothed or weighted, give `step` the plain one.
 
     Why this: drawing by remembered losses needs no pass, where scoring every example costs a third of an epoch or
     more. What is learned teaches little per gradient. The largest losses are those of wrong labels and outliers, and
