@@ -16,16 +16,12 @@ class Lessons:
     Args:
         ordering: it decides whether there is a learner.
         num_examples: of the data set.
-        start_epoch: epochs before it are random and teach nothing.
         state: what `state` gave; without it nothing was learned yet.
     """
 
-    def __init__(
-        self, ordering: Ordering, num_examples: int, start_epoch: int, state: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, ordering: Ordering, num_examples: int, state: Mapping[str, Any] | None = None) -> None:
         self._ordering = ordering
         self._num_examples = num_examples
-        self._start_epoch = start_epoch
         self._learner = ordering.learner(num_examples)
         if self._learner is not None and state is not None:
             self._learner.load(state)
@@ -41,7 +37,7 @@ class Lessons:
 
     def with_state(self, state: Mapping[str, Any]) -> Self:
         """New ones that were taught what the state says."""
-        return type(self)(self._ordering, self._num_examples, self._start_epoch, state)
+        return type(self)(self._ordering, self._num_examples, state)
 
     def order(self) -> torch.Tensor | None:
         """The last order that was learned, if any."""
@@ -52,15 +48,15 @@ class Lessons:
         if self._learner is not None:
             self._learner.begin_epoch()
 
-    def end_epoch(self, plan: EpochPlan, *, was_begun: bool) -> None:
-        """Learn the next order, if all of this epoch was seen; `was_begun` says whether any of it was handed out."""
+    def end_epoch(self, plan: EpochPlan, *, was_due: bool) -> None:
+        """Learn the next order, if all of this epoch was seen; where that `was_due` and is not so, say it."""
         if self._learner is None:
             return
         num_learned, num_planned = self._learner.num_learned, len(plan.sequence)
         if num_learned == num_planned:
             self._learner.end_epoch()
             return
-        if was_begun and plan.epoch >= self._start_epoch:
+        if was_due:
             warnings.warn(
                 f"epoch {plan.epoch} ended after the gradients of {num_learned} of {num_planned} examples: "
                 f"{self._ordering} learns from complete epochs only, so its order stays as it was",
@@ -69,14 +65,14 @@ class Lessons:
         self._learner.begin_epoch()
 
     def checked(
-        self, what: str, gradients: torch.Tensor | None, examples: torch.Tensor, epoch: int
+        self, what: str, gradients: torch.Tensor | None, examples: torch.Tensor, *, are_due: bool
     ) -> torch.Tensor | None:
-        """The gradients to learn from: those of an ordered epoch; changes nothing."""
+        """The gradients to learn from, None where none `are_due`; changes nothing."""
         if self._learner is None:
             if gradients is not None:
                 raise ValueError(f"gradients must not be given with {self._ordering}, which does not learn from them")
             return None
-        if epoch < self._start_epoch:
+        if not are_due:
             return None
         if gradients is None:
             raise ValueError(

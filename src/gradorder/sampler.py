@@ -111,7 +111,7 @@ class OrderedSampler(DistributedSampler[int]):
         )
         self._ranks = Ranks.numbered(replicas, number)
         self._memory = ScoreMemory(self.num_examples, self._ranks)
-        self._lessons = Lessons(ordering, self.num_examples, self._planner.start_epoch)
+        self._lessons = Lessons(ordering, self.num_examples)
         self._plan: EpochPlan | None = None  # made when first needed
         self._progress = Progress()
         self._looked_back = _LookBack(epoch=0, scores=None)
@@ -210,7 +210,9 @@ class OrderedSampler(DistributedSampler[int]):
         if not self._lessons.are_given or epoch == self.epoch:
             return self._lessons
         lessons = self._lessons.with_state(self._lessons.state())
-        lessons.end_epoch(self._current_plan(), was_begun=self._progress.issued > 0)
+        lessons.end_epoch(
+            self._current_plan(), was_due=self._progress.issued > 0 and self._planner.is_ordered(self.epoch)
+        )
         return lessons
 
     def _fingerprint(self, plan: EpochPlan) -> int:
@@ -324,7 +326,8 @@ class OrderedSampler(DistributedSampler[int]):
     def _take_in(self, scores: torch.Tensor | None, gradients: torch.Tensor | None) -> None:
         indices = self._current_plan().indices(self._progress.consumed)
         where = f"given to step for batch {self._progress.consumed} of epoch {self.epoch}"
-        rows = self._lessons.checked(f"gradients {where}", gradients, indices, self.epoch)
+        are_due = self._planner.is_ordered(self.epoch)
+        rows = self._lessons.checked(f"gradients {where}", gradients, indices, are_due=are_due)
         if scores is not None:
             self._remember(f"scores {where}", scores, indices)
         self._lessons.learn(indices, rows)

@@ -35,7 +35,7 @@ class Undecided(Wrapping):
 
     Args:
         inner: the ordering by doubt; it needs scores.
-        floor: the doubt about a hopeless example; positive. The largest doubt there is is (1 + floor)^2 / 4.
+        floor: the doubt about a hopeless example; positive. At most, doubt is (1 + floor)^2 / 4.
     """
 
     floor: float = 0.1
