@@ -42,7 +42,7 @@ def random_epoch(scores: torch.Tensor, labels: torch.Tensor) -> Iterable[list[in
 
 def ordered_epoch(scores: torch.Tensor, labels: torch.Tensor) -> Iterable[list[int]]:
     """Sorted by score, class-balanced."""
-    sampler = go.OrderedSampler(len(scores), BATCH_SIZE, labels=labels)
+    sampler = go.OrderedSampler(len(scores), BATCH_SIZE, ordering=go.Descending(), labels=labels)
     sampler.set_epoch(0, scores=scores)
     return BatchSampler(sampler, sampler.loader_batch_size, drop_last=False)
 

@@ -18,8 +18,10 @@ from gradorder.orderings import Descending as Descending
 from gradorder.orderings import FlipFlop as FlipFlop
 from gradorder.orderings import GradientBalancing as GradientBalancing
 from gradorder.orderings import InfoBatch as InfoBatch
+from gradorder.orderings import Order as Order
 from gradorder.orderings import Ordering as Ordering
 from gradorder.orderings import PlackettLuce as PlackettLuce
+from gradorder.orderings import Request as Request
 from gradorder.orderings import Revisiting as Revisiting
 from gradorder.orderings import Sequential as Sequential
 from gradorder.orderings import Shuffled as Shuffled

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import gradorder as go
-from gradorder.layouts import num_kept
+from gradorder.parts import part_of
 from gradorder.schedules import Schedule
 from gradorder.seeding import epoch_generator
 from gradorder_lab.problems import regression, synthetic
@@ -170,7 +170,7 @@ class Descent:
         if ordering.needs_scores:
             scores = torch.from_numpy(self.problem.gradient_norms(self.w))
             self.num_scored += self.problem.num_examples
-        generator = epoch_generator(self.seed, ordering.noise_epoch(epoch))
+        generator = epoch_generator(self.seed, ordering.source_epoch(epoch))
         order = ordering(scores, epoch=epoch, generator=generator, num_examples=self.problem.num_examples)
         return order.numpy()
 
@@ -184,7 +184,7 @@ class Descent:
             batch = shuffled[first : first + batch_size]
             norms = torch.from_numpy(self.problem.gradient_norms(self.w)[batch])
             self.num_scored += len(batch)
-            num_hardest = int(num_kept(self.recipe.keep, np.array([len(batch)]))[0])
+            num_hardest = part_of(self.recipe.keep, len(batch))
             hardest = go.Descending()(norms, epoch=epoch, generator=generator)[:num_hardest]
             chosen = hardest[self.ordering(norms[hardest], epoch=epoch, generator=generator)]
             self._descend(batch[chosen.numpy()], epoch)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 import gradorder as go
 from gradorder.batches import Batch, num_examples, take
-from gradorder.layouts import Layout
+from gradorder.sampler import Layout
 from gradorder.schedules import Schedule
 from gradorder_lab.recipe import Recipe, Rows
 from gradorder_lab.tasks import Task

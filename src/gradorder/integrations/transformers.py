@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader
 
 from gradorder.integrations.planned import PlannedSampler
 from gradorder.losses import IGNORED_TARGET
-from gradorder.orderings import Ordering
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 
@@ -97,7 +96,6 @@ class OrderedTrainer(Trainer):
             "drop_last": self.args.dataloader_drop_last,
             **self.order,
         }
-        _check_trainable(settings.get("ordering"))
         self.ordered_sampler = OrderedSampler(dataset, self._train_batch_size * self.args.world_size, **settings)
         return PlannedSampler(self.ordered_sampler)
 
@@ -139,6 +137,10 @@ class OrderedTrainer(Trainer):
     def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Trainer's own
         sampler = self._sampler()
         sampler.set_epoch(epoch, scores=None if self.score is None else self._scores)
+        if sampler.is_weighted:
+            raise ValueError(
+                f"ordering must not weight its examples with Trainer, which averages losses by itself, got {sampler}"
+            )
         settings["steps_in_epoch"] = sampler.steps_left
         settings["num_update_steps_per_epoch"] = math.ceil(sampler.steps_left / self.args.gradient_accumulation_steps)
         super()._run_epoch(epoch=epoch, **settings)  # type: ignore[no-untyped-call]
@@ -208,11 +210,3 @@ class OrderedTrainer(Trainer):
         sampler = self._sampler()
         sampler.load_state_dict(torch.load(path, weights_only=True))
         return sampler.epoch + (sampler.steps_left == 0), 0
-
-
-def _check_trainable(ordering: Ordering | None) -> None:
-    """Trainer averages losses by itself and shows nobody its gradients."""
-    if ordering is not None and (ordering.is_weighted or ordering.learns):
-        raise ValueError(
-            f"ordering must neither weight its examples nor learn from gradients with Trainer, got {ordering}"
-        )

@@ -1,12 +1,12 @@
-"""Orderings: scores -> order."""
+"""Orderings: a request in, an order out. This list is the one place to enter a new one."""
 
 from gradorder.orderings.block_shuffled import BlockShuffled as BlockShuffled
 from gradorder.orderings.flip_flop import FlipFlop as FlipFlop
 from gradorder.orderings.gradient_balancing import GradientBalancing as GradientBalancing
 from gradorder.orderings.info_batch import InfoBatch as InfoBatch
-from gradorder.orderings.ordering import Learner as Learner
-from gradorder.orderings.ordering import Made as Made
+from gradorder.orderings.ordering import Order as Order
 from gradorder.orderings.ordering import Ordering as Ordering
+from gradorder.orderings.ordering import Request as Request
 from gradorder.orderings.plackett_luce import PlackettLuce as PlackettLuce
 from gradorder.orderings.revisiting import Revisiting as Revisiting
 from gradorder.orderings.shuffled import Sequential as Sequential

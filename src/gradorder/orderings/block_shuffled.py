@@ -1,12 +1,12 @@
 """Blocks of consecutive examples, shuffled as blocks and inside."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
 
 
 @final
@@ -32,9 +32,15 @@ class BlockShuffled(Ordering):
     def __post_init__(self) -> None:
         checks.integer("block_size", self.block_size, minimum=1)
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del scores, epoch
-        num_blocks = -(-num_examples // self.block_size)
+    def order(self, request: Request) -> Order:
+        """Block after block."""
+        generator = request.generator
+        num_blocks = -(-request.num_examples // self.block_size)
         turn_of_block = torch.randperm(num_blocks, generator=generator, device=generator.device)
-        order = torch.randperm(num_examples, generator=generator, device=generator.device)
-        return order[torch.argsort(turn_of_block[order // self.block_size], stable=True)]
+        order = torch.randperm(request.num_examples, generator=generator, device=generator.device)
+        return Order(request.kept(order[torch.argsort(turn_of_block[order // self.block_size], stable=True)]))
+
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """Blocks of which the last is shorter."""
+        return (cls(4),)

@@ -3,10 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import final
 
-import torch
-
-from gradorder.orderings.ordering import Made
-from gradorder.orderings.revisiting import Revisiting
+from gradorder.orderings.ordering import Order, Ordering, Request
 from gradorder.orderings.wrapping import Wrapping
 
 
@@ -31,41 +28,34 @@ class FlipFlop(Wrapping):
         inner: the ordering of the even epochs.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.inner, Revisiting) and self.inner.every % 2 == 0:
-            raise ValueError(
-                f"inner must have an odd `every`, got {self.inner}: only its even epochs are asked for, and they "
-                "would always force the same examples"
-            )
-
-    def noise_epoch(self, epoch: int) -> int:
+    def source_epoch(self, epoch: int) -> int:
         """The inner ordering's for the even partner."""
-        return self.inner.noise_epoch(_even(epoch))
+        return self.inner.source_epoch(_even(epoch))
 
-    def scores_epoch(self, epoch: int) -> int:
+    def order(self, request: Request) -> Order:
+        """The even partner's, backwards in odd epochs."""
+        return _played(self.inner.order(_of_partner(request)), request.epoch)
+
+    def unscored(self, request: Request) -> Order:
+        """The even partner's, backwards in odd epochs."""
+        return _played(self.inner.unscored(_of_partner(request)), request.epoch)
+
+    def num_kept(self, request: Request) -> int | None:
         """The inner ordering's for the even partner."""
-        return self.inner.scores_epoch(_even(epoch))
+        return self.inner.num_kept(_of_partner(request))
 
-    def reverses(self, epoch: int) -> bool:
-        """Whether the epoch is odd (an inner ordering that reverses as well undoes it)."""
-        return (epoch % 2 == 1) != self.inner.reverses(_even(epoch))
-
-    def _order_in_classes(
-        self,
-        scores: torch.Tensor,
-        num_examples: int,
-        epoch: int,
-        generator: torch.Generator,
-        classes: torch.Tensor | None,
-    ) -> torch.Tensor:
-        order = self._inner_order(scores, num_examples, _even(epoch), generator, classes)
-        return order.flip(0) if epoch % 2 else order
-
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
-        """The inner ordering's for the even partner."""
-        return self.inner.weights(kept, replace(made, epoch=_even(made.epoch)))
+    def inside(self, wrapper: Ordering) -> None:
+        """Refused: what is around it would see the odd epochs as epochs of their own."""
+        raise ValueError(f"inner must not replay epochs, got {self}: put FlipFlop outside of everything else")
 
 
 def _even(epoch: int) -> int:
     return epoch - epoch % 2
+
+
+def _of_partner(request: Request) -> Request:
+    return replace(request, epoch=_even(request.epoch))
+
+
+def _played(order: Order, epoch: int) -> Order:
+    return replace(order, backwards=order.backwards != (epoch % 2 == 1))

@@ -1,13 +1,15 @@
 """GraB: the order of the next epoch from the gradients of this one, so that their sums stay balanced."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final, get_args
+from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import numpy as np
 import torch
 
-from gradorder.orderings.ordering import Learner, Ordering
+from gradorder.orderings.learner import Learner
+from gradorder.orderings.ordering import Order, Ordering, Request
 from gradorder.precision import widened
 
 Kind = Literal["mean", "pair"]
@@ -54,26 +56,41 @@ class GradientBalancing(Ordering):
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
 
+    def order(self, request: Request) -> Order:
+        """What was learned; before, random."""
+        if request.learned is not None:
+            return Order(request.learned)
+        return self.unscored(request)
+
+    def num_kept(self, request: Request) -> int:
+        """N: it learns from all examples together, in one process."""
+        if request.classes is not None or request.keep is not None or request.num_replicas > 1:
+            raise ValueError(
+                f"labels, keep and several processes must not be given with {self}, which learns its order: got "
+                f"labels: {request.classes is not None}, keep={request.keep}, num_replicas={request.num_replicas}"
+            )
+        return request.num_examples
+
+    def inside(self, wrapper: Ordering) -> None:
+        """Refused: it would learn from an order that is not its own."""
+        raise ValueError(f"inner must not learn its order, got {self}")
+
     def learner(self, num_examples: int) -> Learner:
         """What learns for one sampler."""
-        return _Balancer(self.kind, num_examples)
+        return _Balancer(self, num_examples)
 
-    @property
-    def learns(self) -> bool:
-        """Always."""
-        return True
-
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        """Before anything is learned: random."""
-        del scores, epoch
-        return torch.randperm(num_examples, generator=generator, device=generator.device)
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """Both kinds."""
+        return (cls(), cls("pair"))
 
 
-class _Balancer:
+class _Balancer(Learner):
     """One sampler's walk through its epoch, and what the last complete epoch taught."""
 
-    def __init__(self, kind: Kind, num_examples: int) -> None:
-        self._kind = kind
+    def __init__(self, ordering: GradientBalancing, num_examples: int) -> None:
+        super().__init__(ordering)
+        self._kind = ordering.kind
         self._num_examples = num_examples
         self._order: torch.Tensor | None = None
         self._mean: torch.Tensor | None = None
@@ -91,7 +108,18 @@ class _Balancer:
     def num_learned(self) -> int:
         return self._num_front + self._num_back + (self._waiting is not None)
 
-    def checked(self, what: str, gradients: object, examples: torch.Tensor) -> torch.Tensor:
+    def checked(
+        self, what: str, gradients: torch.Tensor | None, examples: torch.Tensor, *, is_due: bool
+    ) -> torch.Tensor | None:
+        if not is_due:
+            return None
+        if gradients is None:
+            raise ValueError(
+                f"gradients must be given to every step with {self._ordering}, which learns from them, got None"
+            )
+        return self._checked_rows(what, gradients, examples)
+
+    def _checked_rows(self, what: str, gradients: object, examples: torch.Tensor) -> torch.Tensor:
         known = next((v for v in (self._walk, self._waiting, self._mean) if v is not None), None)
         width = "P" if known is None else str(len(known))
         rule = f"{what} must have shape ({len(examples)}, {width}), one row per example"
@@ -112,7 +140,9 @@ class _Balancer:
             )
         return rows
 
-    def learn(self, examples: torch.Tensor, gradients: torch.Tensor) -> None:
+    def learn(self, examples: torch.Tensor, gradients: torch.Tensor | None) -> None:
+        if gradients is None:
+            return
         if self._kind == "mean":
             self._learn_centred(examples.numpy(), gradients)
         else:
@@ -164,7 +194,18 @@ class _Balancer:
     def order(self) -> torch.Tensor | None:
         return self._order
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, epoch: int, num_planned: int, *, is_due: bool) -> None:
+        if self.num_learned == num_planned:
+            self._learn_order()
+        elif is_due:
+            warnings.warn(
+                f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples: "
+                f"{self._ordering} learns from complete epochs only, so its order stays as it was",
+                stacklevel=5,  # at the caller of `set_epoch`
+            )
+        self.begin_epoch()
+
+    def _learn_order(self) -> None:
         placed = self._placed.copy()
         missing = np.ones(self._num_examples, dtype=bool)
         missing[placed[placed >= 0]] = False
@@ -175,7 +216,6 @@ class _Balancer:
         if self._total is not None:
             self._mean = self._total / self.num_learned
         self._order = torch.from_numpy(placed)
-        self.begin_epoch()
 
     def state(self) -> dict[str, torch.Tensor | int]:
         tensors = {

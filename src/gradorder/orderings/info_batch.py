@@ -1,13 +1,13 @@
 """InfoBatch: some of the easy examples are left out each epoch, and those that stay speak for them."""
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Made, Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.parts import part_of
 
 
 @final
@@ -20,7 +20,7 @@ class InfoBatch(Ordering):
     In the last ceil(complete_part * epochs) epochs, and after them, nothing is left out and every weight is 1.
 
     Meant for losses remembered from training: `sampler.step(losses)` with the losses before weighting. An example
-    never scored counts as hard and stays. The size of an epoch is known only when it is planned, so that
+    never scored stays, and comes first. The size of an epoch is known only when it is planned, so that
     `num_steps` refuses epochs that are not, and several processes need `drop_last`; `keep` is refused. With labels
     batches are balanced over what stays. Inside FlipFlop an odd epoch has what its even partner had, also where the
     complete part begins with it.
@@ -47,37 +47,38 @@ class InfoBatch(Ordering):
         if not checks.is_number(self.complete_part) or not 0 <= self.complete_part <= 1:
             raise ValueError(f"complete_part must be in [0, 1], got {self.complete_part!r}")
 
-    @property
-    def is_weighted(self) -> bool:
-        """Always, but for the last epochs."""
-        return True
-
-    @property
-    def prunes(self) -> bool:
-        """Always, but for the last epochs."""
-        return True
-
     def _is_complete(self, epoch: int) -> bool:
-        num_complete = math.ceil(round(self.complete_part * self.epochs, 9))  # 0.1 * 3 is a little more than 0.3
+        num_complete = part_of(self.complete_part, self.epochs) if self.complete_part else 0
         return epoch >= self.epochs - num_complete
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        order = torch.randperm(num_examples, generator=generator, device=generator.device).to(scores.device)
-        if self._is_complete(epoch):
-            return order
-        draws = torch.rand(num_examples, generator=generator, dtype=torch.float64, device=generator.device)
-        stays = ~_is_low(scores) | (draws >= self.ratio).to(scores.device)
-        return order[stays[order]]
+    def order(self, request: Request) -> Order:
+        """What stays, shuffled."""
+        generator, scores = request.generator, request.required_scores
+        order = torch.randperm(request.num_examples, generator=generator, device=generator.device).to(scores.device)
+        if self._is_complete(request.epoch):
+            return Order(request.kept(order))
+        draws = torch.rand(request.num_examples, generator=generator, dtype=torch.float64, device=generator.device)
+        is_low = _is_low(scores, request.known)
+        stays = ~is_low | (draws >= self.ratio).to(scores.device)
+        kept = request.kept(order[stays[order]])
+        return Order(kept, torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0))
 
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
-        """1 / (1 - ratio) for those below the mean, 1 for the others; None in a complete epoch."""
-        if self._is_complete(made.epoch):
-            return None
-        is_low = _is_low(checks.finite_scores(made.scores, made.num_examples))
-        return torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0)
+    def num_kept(self, request: Request) -> int | None:
+        """Known in the last, complete epochs only."""
+        if request.keep is not None:
+            raise ValueError(f"keep must not be given with {self}, which decides by itself what to leave out")
+        return request.num_examples if self._is_complete(request.epoch) else None
+
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """In the middle of a run."""
+        return (cls(10),)
 
 
-def _is_low(scores: torch.Tensor) -> torch.Tensor:
-    """Below the mean; rounding must not put the mean above all scores, where they are equal."""
+def _is_low(scores: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
+    """Below the mean of the known; rounding must not put the mean above all scores, where they are equal."""
     values = scores.double()
-    return values < torch.minimum(values.mean(), values.max())
+    is_known = torch.ones_like(values, dtype=torch.bool) if known is None else known.to(scores.device)
+    if not bool(is_known.any()):
+        return ~torch.ones_like(is_known)
+    return is_known & (values < torch.minimum(values[is_known].mean(), values[is_known].max()))

@@ -1,147 +1,190 @@
-"""What every ordering is: a frozen rule from scores to a permutation."""
+"""An ordering is a rule: a request in, an order out.
+
+The sampler says what it knows about an epoch (`Request`), the rule says what the epoch visits (`Order`), and nobody asks
+further: a rule that leaves examples out names fewer, a rule that weighs them gives weights, a rule that cannot serve a
+request says so in an error.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, final
+from functools import cached_property
+from typing import Self, final
 
+import numpy as np
 import torch
 
 from gradorder import checks
-
-
-class Learner(Protocol):
-    """What an ordering that learns from gradients keeps for one sampler. Orders are complete permutations."""
-
-    @property
-    def num_learned(self) -> int:
-        """Examples whose gradients were seen in this epoch."""
-
-    def begin_epoch(self) -> None:
-        """Forget what was seen of this epoch."""
-
-    def checked(self, what: str, gradients: object, examples: torch.Tensor) -> torch.Tensor:
-        """The gradients of these examples, if they can be learned from; changes nothing."""
-
-    def learn(self, examples: torch.Tensor, gradients: torch.Tensor) -> None:
-        """See the gradients of the next examples, as `checked` gave them."""
-
-    def end_epoch(self) -> None:
-        """All of this epoch was seen: the next order is learned, and another epoch begins."""
-
-    def order(self) -> torch.Tensor | None:
-        """The last order that was learned, if any."""
-
-    def state(self) -> dict[str, torch.Tensor | int]:
-        """Everything, as plain tensors and numbers."""
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take what `state` gave; nothing at all means that nothing was learned."""
+from gradorder.orderings.learner import Learner
+from gradorder.parts import part_of
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
-    """How the order of an epoch was made: all that its weights may depend on.
+class Request:
+    """What a rule may know about the epoch that it is asked to order.
 
     Args:
-        scores: those that made it.
-        epoch: the epoch.
-        generator: in the state in which the order was drawn, so that its noise can be drawn again.
+        epoch: 0, 1, 2, ...
         num_examples: N.
-        classes: the class of every example as a whole number, where each class kept its own first part.
-        candidates: which of the N examples the kept ones were chosen from, as booleans; all if not given.
+        generator: of all randomness, seeded from the run's seed and the rule's `source_epoch`.
+        scores: one finite number per example, shape (N,); None where the rule needs none.
+        known: booleans, shape (N,): whether each example was ever scored. A rule puts the others first, whatever it
+            does with scores, and `kept` does so. None: all are known.
+        classes: the class of each example, a whole number from 0 on, shape (N,). Given, every class keeps its own part.
+        keep: the fraction to keep, in (0, 1]; None: everything.
+        num_replicas: the number of processes that share the order.
+        learned: the order that this rule's learner has learned, where it has one (see `Ordering.learner`).
+        class_counts: how many examples each class has, where that is known already.
     """
 
-    scores: torch.Tensor | None
     epoch: int
-    generator: torch.Generator
     num_examples: int
+    generator: torch.Generator
+    scores: torch.Tensor | None = None
+    known: torch.Tensor | None = None
     classes: torch.Tensor | None = None
-    candidates: torch.Tensor | None = None
+    keep: float | None = None
+    num_replicas: int = 1
+    learned: torch.Tensor | None = None
+    class_counts: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checks.integer("epoch", self.epoch, minimum=0)
+        checks.integer("num_examples", self.num_examples, minimum=1)
+        if self.scores is not None:
+            object.__setattr__(self, "scores", checks.finite_scores(self.scores, self.num_examples))
+        if self.keep is not None:
+            checks.fraction("keep", self.keep)
+        for name in ("known", "classes"):
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape) != (self.num_examples,):
+                raise ValueError(
+                    f"{name} must hold one value per example, shape ({self.num_examples},), got {tuple(value.shape)}"
+                )
+        if self.known is not None and self.known.dtype != torch.bool:
+            raise ValueError(f"known must be booleans, got {self.known.dtype}")
+
+    @property
+    def required_scores(self) -> torch.Tensor:
+        """The scores, for a rule that needs them."""
+        if self.scores is None:
+            raise ValueError("scores must be given for an ordering that needs them, got None")
+        return self.scores
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many examples each class has; one class of all where there are none."""
+        if self.classes is None:
+            return (self.num_examples,)
+        return self.class_counts or tuple(np.bincount(self.classes.cpu().numpy()).tolist())
+
+    @property
+    def num_kept(self) -> tuple[int, ...]:
+        """How many examples of each class are to be kept: ceil(keep * n_c), at least 1."""
+        if self.keep is None:
+            return self.counts
+        return tuple(part_of(self.keep, count) if count else 0 for count in self.counts)
+
+    def kept(self, order: torch.Tensor) -> torch.Tensor:
+        """The part of an order that is kept: what was never scored, then the others, and of each class the first."""
+        if self.known is not None:
+            is_known = self.known.to(order.device)[order]
+            order = torch.cat([order[~is_known], order[is_known]])
+        if self.num_kept == self.counts:
+            return order
+        if self.classes is None:
+            return order[: self.num_kept[0]]
+        return order[self._first_of_each_class(order)]
+
+    def _first_of_each_class(self, order: torch.Tensor) -> torch.Tensor:
+        classes = self.classes_of(order).cpu().numpy()
+        # For integers of up to 16 bits numpy's stable sort is a radix sort: linear time.
+        by_class = np.argsort(classes, kind="stable")
+        is_kept = np.zeros(len(order), dtype=bool)
+        start = 0
+        for count, num_kept in zip(self.counts, self.num_kept, strict=True):
+            is_kept[by_class[start : start + num_kept]] = True
+            start += count
+        return torch.from_numpy(is_kept).to(order.device)
+
+    def classes_of(self, examples: torch.Tensor) -> torch.Tensor:
+        """The class of each of these examples; 0 for all where there are no classes."""
+        if self.classes is None:
+            return torch.zeros(len(examples), dtype=torch.uint8, device=examples.device)
+        return self.classes.to(examples.device)[examples]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What a rule decides about an epoch.
+
+    Args:
+        indices: the kept examples in order, int64.
+        weights: one for each of `indices`, not negative; None: all are 1.
+        backwards: play the epoch's batches last to first; `indices` are in the order before that.
+        repeats: whether an example may stand in `indices` more than once.
+    """
+
+    indices: torch.Tensor
+    weights: torch.Tensor | None = None
+    backwards: bool = False
+    repeats: bool = False
 
 
 class Ordering(ABC):
-    """A rule from scores to an order. Every subclass is final, a frozen dataclass, and holds no state.
+    """A rule from a request to an order. Every subclass is a frozen dataclass and holds no state.
 
-    `ordering(scores, epoch=..., generator=...)` returns a permutation of `range(N)` as a LongTensor. Equal
-    scores keep the order of their indices. Randomness comes from the generator alone.
+    A rule of one's own says whether it `needs_scores` and implements `order`::
 
-    To write one of your own, subclass this, decorate with `@dataclass(frozen=True)`, say whether it
-    `needs_scores`, and implement `_order`. If its examples are to be weighted, say that it `is_weighted` and
-    implement `weights`.
+        @dataclass(frozen=True)
+        class MiddleFirst(go.Ordering):
+            needs_scores: ClassVar[bool] = True
+
+            def order(self, request):
+                distance = (request.scores - request.scores.median()).abs()
+                return go.Order(request.kept(torch.argsort(distance, stable=True)))
+
+    `gradorder.testing.check_ordering(MiddleFirst())` tells whether it keeps the contract. The methods after `order`
+    have defaults that serve most rules.
     """
-
-    with_replacement: ClassVar[bool] = False
-    """Whether the order may name an example more than once; labels and keep are refused then."""
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether `weights` gives weights; if not, all are 1 and nothing is stored."""
-        return False
-
-    @property
-    def learns(self) -> bool:
-        """Whether orders come from a `learner`; several processes, labels, keep and wrappers are refused then."""
-        return False
-
-    def learner(self, num_examples: int) -> Learner | None:
-        """A new learner for one sampler; None where there is nothing to learn."""
-        del num_examples
-        return None
-
-    @property
-    def prunes(self) -> bool:
-        """Whether the order may leave examples out, how many being known only when it is made; keep is refused then."""
-        return False
-
-    @property
-    def least_keep(self) -> float:
-        """The smallest fraction `keep` with which the ordering does what it promises."""
-        return 0.0
 
     @property
     @abstractmethod
     def needs_scores(self) -> bool:
-        """Whether the order depends on scores; if not, `num_examples` serves instead."""
+        """Whether the order depends on scores."""
 
     @abstractmethod
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        """The order; `scores` is finite and of the right length, or empty where none are needed."""
+    def order(self, request: Request) -> Order:
+        """What this epoch visits; the same for the same request and generator state. Equal scores: by index."""
 
-    def _order_in_classes(
-        self,
-        scores: torch.Tensor,
-        num_examples: int,
-        epoch: int,
-        generator: torch.Generator,
-        classes: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """The order where each class keeps its own first part; for the few orderings to which that matters."""
-        del classes
-        return self._order(scores, num_examples, epoch, generator)
-
-    def noise_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers this epoch uses."""
+    def source_epoch(self, epoch: int) -> int:
+        """The epoch whose random numbers and scores this epoch uses: itself, or an earlier one that it replays."""
         return epoch
 
-    def scores_epoch(self, epoch: int) -> int:
-        """The epoch whose scores this epoch uses."""
-        return epoch
+    def num_kept(self, request: Request) -> int | None:
+        """How many examples `order` will name, asked before there are scores; None where only the order can tell.
 
-    def reverses(self, epoch: int) -> bool:
-        """Whether this epoch plays its order backwards, so that what is kept lies at the end of it."""
-        del epoch
-        return False
-
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
-        """The weight of each kept example, or None where all are 1.
-
-        Args:
-            kept: the examples of the epoch, in the order before any reversal.
-            made: how their order was made.
+        Raises:
+            ValueError: the rule cannot serve such a request. Asked first when a sampler is built.
         """
-        del kept, made
-        return None
+        return sum(request.num_kept)
+
+    def unscored(self, request: Request) -> Order:
+        """What an epoch visits for which there are no scores yet, although the rule needs them: all, at random."""
+        device = request.generator.device
+        return Order(torch.randperm(request.num_examples, generator=request.generator, device=device))
+
+    def inside(self, wrapper: "Ordering") -> None:
+        """Called when another ordering is put around this one; raise a ValueError if that cannot work."""
+
+    def learner(self, num_examples: int) -> Learner:
+        """What learns from gradients for one sampler; by default nothing."""
+        del num_examples
+        return Learner(self)
+
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """Instances on which the contract of this library is tested."""
+        return (cls(),)
 
     @final
     def __call__(
@@ -151,29 +194,67 @@ class Ordering(ABC):
         epoch: int,
         generator: torch.Generator,
         num_examples: int | None = None,
-        classes: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The order of this epoch.
+        """The order of this epoch, as a LongTensor: a permutation of range(N) unless the rule leaves out or repeats.
 
         Args:
             scores: one number per example; None where none are needed.
             epoch: 0, 1, 2, ...
             generator: of all randomness.
             num_examples: N, where there are no scores.
-            classes: the class of every example as a whole number, where each class keeps its own first part.
 
         Raises:
             NonFiniteScoresError: some scores are NaN or infinite.
             ValueError: the scores are missing, of the wrong length, or not one number per example.
         """
-        checks.integer("epoch", epoch, minimum=0)
-        if num_examples is not None:
-            checks.integer("num_examples", num_examples, minimum=1)
+        if scores is None and self.needs_scores:
+            raise ValueError(f"scores must be given: {self} orders by them, got None")
+        if scores is None and num_examples is None:
+            raise ValueError("num_examples must be given where scores is None")
         if scores is not None:
             scores = checks.finite_scores(scores, num_examples)
-            return self._order_in_classes(scores, len(scores), epoch, generator, classes)
-        if self.needs_scores:
-            raise ValueError(f"scores must be given: {self} orders by them, got None")
-        if num_examples is None:
-            raise ValueError("num_examples must be given where scores is None")
-        return self._order_in_classes(torch.empty(0), num_examples, epoch, generator, classes)
+            num_examples = len(scores)
+        order = checked_order(self, Request(epoch, num_examples or 0, generator, scores))
+        return order.indices.flip(0) if order.backwards else order.indices
+
+
+def checked_order(rule: Ordering, request: Request) -> Order:
+    """What the rule answers, checked before anything is built on it: the rule may be the user's own."""
+    size = rule.num_kept(request)
+    if rule.needs_scores and request.scores is None:
+        order, size = rule.unscored(request), request.num_examples
+    else:
+        order = rule.order(request)
+    if not isinstance(order, Order):
+        raise TypeError(f"{rule} must give an Order, got {order!r}")
+    _check_indices(rule, order, request.num_examples, size)
+    if order.weights is not None:
+        _check_weights(rule, order.weights, len(order.indices))
+    return order
+
+
+def _check_indices(rule: Ordering, order: Order, num_examples: int, size: int | None) -> None:
+    indices = order.indices
+    count = "some" if size is None else str(size)
+    promise = f"{rule} must name {count} of range({num_examples})"
+    has_size = 0 < len(indices) <= num_examples if size is None else len(indices) == size
+    if indices.dtype != torch.int64 or indices.ndim != 1 or not has_size:
+        raise ValueError(f"{promise}, got shape {tuple(indices.shape)} of {indices.dtype}")
+    lowest, highest = (int(value) for value in indices.aminmax())
+    if lowest < 0 or highest >= num_examples:
+        raise ValueError(f"{promise}, got indices from {lowest} to {highest}")
+    if order.repeats:
+        return
+    is_named = torch.zeros(num_examples, dtype=torch.bool, device=indices.device)
+    is_named[indices] = True
+    if int(is_named.sum()) < len(indices):
+        raise ValueError(f"{promise}, each at most once, got an example twice (Order(..., repeats=True) allows it)")
+
+
+def _check_weights(rule: Ordering, weights: torch.Tensor, num: int) -> None:
+    promise = f"{rule} must give one weight for each of {num} kept examples"
+    if tuple(weights.shape) != (num,):
+        raise ValueError(f"{promise}, got shape {tuple(weights.shape)}")
+    lowest, highest = (float(value) for value in weights.aminmax())
+    if not (np.isfinite(lowest) and np.isfinite(highest)) or lowest < 0:
+        raise ValueError(f"{promise}, finite and not negative, got from {lowest} to {highest}")

@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Made, Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
 
 _COLDEST_UNBIASED = 1e-6  # below, double precision rounds the noise away and with it the chances
 
@@ -31,7 +31,7 @@ class PlackettLuce(Ordering):
     they are missing from the mean, which stays right only if they would have added nothing to it. A sampler's
     `drop_last` cuts the epoch after the weights are made, so that the mean is biased by what it cuts.
 
-    Cost: N random numbers and one sort of N per epoch; with `unbiased` the noise is drawn once more.
+    Cost: N random numbers and one sort of N per epoch.
 
     Reference: Plackett (1975), The Analysis of Permutations; the keys: Yellott (1977), The Relationship between Luce's
     Choice Axiom, Thurstone's Theory of Comparative Judgment, and the Double Exponential Distribution; the weights:
@@ -56,46 +56,65 @@ class PlackettLuce(Ordering):
                 f"temperature must be at least {_COLDEST_UNBIASED} with unbiased=True, got {self.temperature!r}"
             )
 
-    @property
-    def is_weighted(self) -> bool:
-        """If unbiased."""
-        return self.unbiased
-
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del epoch
-        gumbel = _gumbel_noise(num_examples, generator).to(scores.device)
+    def order(self, request: Request) -> Order:
+        """The largest key first."""
+        scores = request.required_scores
+        checks.not_negative(scores, "PlackettLuce")
+        gumbel = _gumbel_noise(request.num_examples, request.generator).to(scores.device)
+        keys = self._keys(scores, gumbel)
         num_positive = int((scores > 0).sum())
-        order = _largest_first(self._keys(scores, gumbel), num_positive)
+        order = _largest_first(keys, num_positive)
         zeros = order[num_positive:]
-        return torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
+        order = torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
+        kept = request.kept(order)
+        return Order(kept, self._weights(request, keys, kept) if self.unbiased else None)
+
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """Warm, cold, and with weights."""
+        return (cls(), cls(temperature=0.1), cls(unbiased=True))
 
     def _keys(self, scores: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
         """What the order sorts by; -infinity for score zero."""
-        checks.not_negative(scores, "PlackettLuce")
         log_scores = scores.double().log()
         # The same order either way; each form stays finite at its own end of the temperatures.
         if self.temperature <= 1:
             return log_scores + self.temperature * gumbel
         return (log_scores / self.temperature + gumbel).masked_fill_(scores == 0, -math.inf)
 
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
-        """1 / pi_i times kept / N, in double precision; None unless unbiased."""
-        if not self.unbiased:
-            return None
-        size = made.num_examples
-        values = checks.finite_scores(made.scores, size)
-        keys = self._keys(values, _gumbel_noise(size, made.generator).to(values.device))
-        group = torch.zeros(size, dtype=torch.int64) if made.classes is None else made.classes.long()
-        among = torch.ones(size, dtype=torch.bool) if made.candidates is None else made.candidates
-        chances = self._chances(values, keys, kept, group.to(values.device), among.to(values.device))
-        return len(kept) / int(among.sum()) / chances
+    def _weights(self, request: Request, keys: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        """1 / pi_i times kept / N, in double precision; what comes first whatever its key has pi_i = 1."""
+        size = request.num_examples
+        by_chance = torch.ones(size, dtype=torch.bool, device=keys.device)
+        if request.known is not None:
+            by_chance &= request.known.to(keys.device)
+        self._check_room(request, by_chance, kept)
+        chances = torch.where(by_chance[kept], self._chances(request, keys, kept, by_chance), 1.0)
+        return len(kept) / size / chances
+
+    def _check_room(self, request: Request, by_chance: torch.Tensor, kept: torch.Tensor) -> None:
+        """Where nothing is left to chance in a class, no weight could stand for what is left out of it."""
+        num_classes = len(request.counts)
+        num_kept = torch.bincount(request.classes_of(kept).long(), minlength=num_classes).tolist()
+        drawn = kept[by_chance[kept]]
+        num_drawn = torch.bincount(request.classes_of(drawn).long(), minlength=num_classes).tolist()
+        for number, count in enumerate(request.counts):
+            if num_kept[number] < count and num_drawn[number] == 0:
+                which = "all" if request.classes is None else f"class number {number}"
+                raise ValueError(
+                    f"keep must leave room beside the examples that come first whatever their score, for the weights "
+                    f"of {self} to be without bias: {which} with {count} examples keeps {num_kept[number]}, and as "
+                    "many come first"
+                )
 
     def _chances(
-        self, scores: torch.Tensor, keys: torch.Tensor, kept: torch.Tensor, group: torch.Tensor, among: torch.Tensor
+        self, request: Request, keys: torch.Tensor, kept: torch.Tensor, by_chance: torch.Tensor
     ) -> torch.Tensor:
         """How likely each kept example was to be kept, given the largest key that was not."""
-        num_groups = int(group.max()) + 1
-        left_out = among.clone()
+        scores = request.required_scores
+        num_groups = len(request.counts)
+        group = request.classes_of(torch.arange(request.num_examples, device=keys.device)).long()
+        left_out = torch.ones_like(by_chance)
         left_out[kept] = False
         lowest = keys.new_full((num_groups,), -math.inf)
         tau = lowest.scatter_reduce(0, group[left_out], keys[left_out], "amax")[group[kept]]
@@ -103,8 +122,8 @@ class PlackettLuce(Ordering):
         # In the units of the keys, see there.
         above = (log_scores - tau) / self.temperature if self.temperature <= 1 else log_scores / self.temperature - tau
         chances = -torch.expm1(-above.exp())
-        is_zero = scores == 0
-        num_zeros = torch.bincount(group[among & is_zero], minlength=num_groups)
+        is_zero = (scores == 0) & by_chance
+        num_zeros = torch.bincount(group[is_zero], minlength=num_groups)
         num_kept_zeros = torch.bincount(group[kept][is_zero[kept]], minlength=num_groups)
         return torch.where(is_zero[kept], (num_kept_zeros / num_zeros)[group[kept]].double(), chances)
 

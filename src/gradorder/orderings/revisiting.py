@@ -6,7 +6,7 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Made
+from gradorder.orderings.ordering import Order, Ordering, Request
 from gradorder.orderings.wrapping import Wrapping
 
 
@@ -41,69 +41,66 @@ class Revisiting(Wrapping):
     every: int = 8
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.inner.prunes:
-            raise ValueError(f"inner must not leave examples out, got {self.inner}")
-        if self.inner.least_keep > 0:
-            raise ValueError(f"inner must not put examples in front by itself, got {self.inner}")
-        if self.inner.reverses(0) or self.inner.reverses(1):
-            raise ValueError(f"inner must not play epochs backwards, got {self.inner}: use FlipFlop(Revisiting(...))")
         checks.integer("every", self.every, minimum=2)
+        super().__post_init__()
 
-    @property
-    def least_keep(self) -> float:
-        """One part."""
-        return 1 / self.every
+    def order(self, request: Request) -> Order:
+        """The inner ordering's, to which the forced examples look as if they were never scored: those come first."""
+        forced = self._forced(request)
+        # Where there is no room for both, the visit that was promised goes before the example that was never scored.
+        sure = forced if request.known is None or not self._fits(request, forced) else forced | ~request.known
+        order = self.inner.order(replace(request, known=~sure))
+        if order.weights is not None:
+            self._check_room(request)
+        return order
 
-    def _order_in_classes(
-        self,
-        scores: torch.Tensor,
-        num_examples: int,
-        epoch: int,
-        generator: torch.Generator,
-        classes: torch.Tensor | None,
-    ) -> torch.Tensor:
-        order = self._inner_order(scores, num_examples, epoch, generator, classes)
-        is_forced = self._forced(num_examples, epoch, classes).to(order.device)[order]
-        return torch.cat([order[is_forced], order[~is_forced]])
+    def num_kept(self, request: Request) -> int | None:
+        """As the inner ordering; one part at least must be kept."""
+        if request.keep is not None and request.keep < 1 / self.every:
+            raise ValueError(f"keep must be at least {1 / self.every} with {self}, got {request.keep}")
+        return self.inner.num_kept(request)
 
-    def _forced(self, num_examples: int, epoch: int, classes: torch.Tensor | None) -> torch.Tensor:
+    def inside(self, wrapper: Ordering) -> None:
+        """Refused where the wrapper never asks for some of the parts, or has parts of its own."""
+        if isinstance(wrapper, Revisiting):
+            raise ValueError(f"inner must not put examples in front by itself, got {self}")
+        turns = {wrapper.source_epoch(epoch) % self.every for epoch in range(2 * self.every)}
+        if len(turns) < self.every:
+            raise ValueError(
+                f"inner must have an odd `every`, got {self}: {type(wrapper).__name__} asks for some epochs only, "
+                "and they would always force the same examples"
+            )
+        super().inside(wrapper)
+
+    def _forced(self, request: Request) -> torch.Tensor:
         """Which examples this epoch must visit."""
+        size = request.num_examples
         # Always the same permutation: which examples are together has nothing to do with a run's seed.
-        by_place = torch.randperm(num_examples, generator=torch.Generator().manual_seed(num_examples))
-        if classes is not None:
+        by_place = torch.randperm(size, generator=torch.Generator().manual_seed(size))
+        if request.classes is not None:
+            classes = request.classes.cpu()
             small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
             by_place = by_place[torch.argsort(small[by_place], stable=True)]
-        forced = torch.zeros(num_examples, dtype=torch.bool)
-        forced[by_place[epoch % self.every :: self.every]] = True
+        forced = torch.zeros(size, dtype=torch.bool)
+        forced[by_place[request.epoch % self.every :: self.every]] = True
         return forced
 
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
-        """Kept / N for the forced examples, the inner ordering's among the rest for the others."""
-        if not self.is_weighted:
-            return None
-        num_examples = made.num_examples
-        self._check_chances(kept, num_examples, made.classes)
-        forced = self._forced(num_examples, made.epoch, made.classes)
-        chosen = ~forced[kept]
-        # No candidates are given here: nothing forces examples around this.
-        inner = self.inner.weights(kept[chosen], replace(made, candidates=~forced))
-        weights = torch.full((len(kept),), len(kept) / num_examples, dtype=torch.float64)
-        if inner is not None and len(inner):
-            # The inner mean over the chosen stands for all that were not forced.
-            weights[chosen] *= inner * (num_examples - int(forced.sum())) / len(inner)
-        return weights
+    @staticmethod
+    def _fits(request: Request, forced: torch.Tensor) -> bool:
+        """Whether forced and never-scored examples leave room for others in every class, or fill it just so."""
+        if request.known is None:
+            return True
+        sure = (forced | ~request.known).nonzero().flatten()
+        num_sure = torch.bincount(request.classes_of(sure).long(), minlength=len(request.counts)).tolist()
+        return all(sure <= kept for sure, kept in zip(num_sure, request.num_kept, strict=True))
 
-    def _check_chances(self, kept: torch.Tensor, num_examples: int, classes: torch.Tensor | None) -> None:
+    def _check_room(self, request: Request) -> None:
         """Every example must have a chance, in any epoch: the check does not depend on whose turn it is."""
-        group = torch.zeros(num_examples, dtype=torch.int64) if classes is None else classes.long()
-        counts = torch.bincount(group)
-        num_kept = torch.bincount(group[kept], minlength=len(counts))
-        hopeless = ((num_kept < counts) & (num_kept <= -(-counts // self.every))).nonzero().flatten()
-        if len(hopeless):
-            which = int(hopeless[0])
-            raise ValueError(
-                f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
-                f"{'all' if classes is None else f'class number {which}'} with {int(counts[which])} examples keeps "
-                f"{int(num_kept[which])}, and up to {-(-int(counts[which]) // self.every)} are forced"
-            )
+        for number, (count, num_kept) in enumerate(zip(request.counts, request.num_kept, strict=True)):
+            most_forced = -(-count // self.every)
+            if num_kept < count and num_kept <= most_forced:
+                which = "all" if request.classes is None else f"class number {number}"
+                raise ValueError(
+                    f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
+                    f"{which} with {count} examples keeps {num_kept}, and up to {most_forced} are forced"
+                )

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import torch
 
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
 
 
 @final
@@ -22,9 +22,9 @@ class Shuffled(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del scores, epoch
-        return torch.randperm(num_examples, generator=generator, device=generator.device)
+    def order(self, request: Request) -> Order:
+        """A new permutation."""
+        return Order(request.kept(_permutation(request)))
 
 
 @final
@@ -41,14 +41,14 @@ class ShuffledOnce(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def noise_epoch(self, epoch: int) -> int:
+    def source_epoch(self, epoch: int) -> int:
         """Always 0: every epoch draws the same random numbers."""
         del epoch
         return 0
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del scores, epoch
-        return torch.randperm(num_examples, generator=generator, device=generator.device)
+    def order(self, request: Request) -> Order:
+        """The permutation of epoch 0."""
+        return Order(request.kept(_permutation(request)))
 
 
 @final
@@ -68,6 +68,10 @@ class Sequential(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del scores, epoch, generator
-        return torch.arange(num_examples)
+    def order(self, request: Request) -> Order:
+        """0, 1, 2, ..."""
+        return Order(request.kept(torch.arange(request.num_examples)))
+
+
+def _permutation(request: Request) -> torch.Tensor:
+    return torch.randperm(request.num_examples, generator=request.generator, device=request.generator.device)

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 import torch
 
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
 
 
 @final
@@ -29,9 +29,9 @@ class Descending(Ordering):
 
     needs_scores: ClassVar[bool] = True
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del num_examples, epoch, generator
-        return stable_argsort(scores, descending=True)
+    def order(self, request: Request) -> Order:
+        """Largest score first."""
+        return Order(request.kept(stable_argsort(request.required_scores, descending=True)))
 
 
 @final
@@ -50,9 +50,9 @@ class Ascending(Ordering):
 
     needs_scores: ClassVar[bool] = True
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del num_examples, epoch, generator
-        return stable_argsort(scores, descending=False)
+    def order(self, request: Request) -> Order:
+        """Smallest score first."""
+        return Order(request.kept(stable_argsort(request.required_scores, descending=False)))
 
 
 def stable_argsort(scores: torch.Tensor, *, descending: bool) -> torch.Tensor:

@@ -6,7 +6,7 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Made
+from gradorder.orderings.ordering import Order, Request
 from gradorder.orderings.wrapping import Wrapping
 
 
@@ -42,30 +42,14 @@ class Undecided(Wrapping):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.inner, Wrapping):
-            rule = "inner must not wrap another ordering"
-            raise ValueError(f"{rule}, got {self.inner}: put Undecided inside it")  # noqa: TRY004 - right type, wrong one
         if not self.inner.needs_scores:
             raise ValueError(f"inner must order by scores, got {self.inner}")
         if not checks.is_number(self.floor) or not 0 < self.floor < float("inf"):
             raise ValueError(f"floor must be positive and finite, got {self.floor!r}")
 
-    def _order_in_classes(
-        self,
-        scores: torch.Tensor,
-        num_examples: int,
-        epoch: int,
-        generator: torch.Generator,
-        classes: torch.Tensor | None,
-    ) -> torch.Tensor:
-        return self._inner_order(self._doubts(scores), num_examples, epoch, generator, classes)
-
-    def weights(self, kept: torch.Tensor, made: Made) -> torch.Tensor | None:
+    def order(self, request: Request) -> Order:
         """The inner ordering's, by doubt."""
-        if not self.is_weighted:
-            return None
-        losses = checks.finite_scores(made.scores, made.num_examples)
-        return self.inner.weights(kept, replace(made, scores=self._doubts(losses)))
+        return self.inner.order(replace(request, scores=self._doubts(request.required_scores)))
 
     def _doubts(self, losses: torch.Tensor) -> torch.Tensor:
         checks.not_negative(losses, "Undecided")

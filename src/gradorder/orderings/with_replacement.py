@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import torch
 
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
 
 
 @final
@@ -21,8 +21,18 @@ class WithReplacement(Ordering):
     """
 
     needs_scores: ClassVar[bool] = False
-    with_replacement: ClassVar[bool] = True
 
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        del scores, epoch
-        return torch.randint(num_examples, (num_examples,), generator=generator, device=generator.device)
+    def order(self, request: Request) -> Order:
+        """N draws."""
+        size, generator = request.num_examples, request.generator
+        return Order(torch.randint(size, (size,), generator=generator, device=generator.device), repeats=True)
+
+    def num_kept(self, request: Request) -> int:
+        """N; a part of the draws, or each class by itself, has no meaning here."""
+        if request.classes is not None or request.keep is not None:
+            raise ValueError(f"labels and keep must not be given with {self}, which draws with replacement")
+        return request.num_examples
+
+    def inside(self, wrapper: Ordering) -> None:
+        """Refused: what wraps an ordering counts on every example once."""
+        raise ValueError(f"inner must visit every example once, got {self}, which draws with replacement")

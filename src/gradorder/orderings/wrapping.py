@@ -1,18 +1,19 @@
 """What the orderings have in common that change the order of another one."""
 
 from dataclasses import dataclass
+from typing import Self
 
-import torch
-
-from gradorder.orderings.ordering import Ordering
+from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.shuffled import Shuffled
+from gradorder.orderings.sorted import Descending
 
 
 @dataclass(frozen=True)
 class Wrapping(Ordering):
-    """An ordering around an inner one, and like it unless a subclass says otherwise; the order is the subclass's.
+    """An ordering around an inner one: it passes a changed request on, and changes the order that comes back.
 
     Args:
-        inner: the ordering inside; it names every example once and holds no state.
+        inner: the ordering inside.
     """
 
     inner: Ordering
@@ -20,49 +21,34 @@ class Wrapping(Ordering):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Ordering):
             raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
-        if self.inner.learns:
-            raise ValueError(f"inner must not learn its order, got {self.inner}")
-        if self.inner.with_replacement:
-            raise ValueError(f"inner must visit every example once, got {self.inner} with replacement")
+        self.inner.inside(self)
 
     @property
     def needs_scores(self) -> bool:
         """As the inner ordering."""
         return self.inner.needs_scores
 
-    @property
-    def is_weighted(self) -> bool:
+    def source_epoch(self, epoch: int) -> int:
         """As the inner ordering."""
-        return self.inner.is_weighted
+        return self.inner.source_epoch(epoch)
 
-    @property
-    def prunes(self) -> bool:
+    def num_kept(self, request: Request) -> int | None:
         """As the inner ordering."""
-        return self.inner.prunes
+        return self.inner.num_kept(request)
 
-    @property
-    def least_keep(self) -> float:
+    def unscored(self, request: Request) -> Order:
         """As the inner ordering."""
-        return self.inner.least_keep
+        return self.inner.unscored(request)
 
-    def noise_epoch(self, epoch: int) -> int:
+    def inside(self, wrapper: Ordering) -> None:
         """As the inner ordering."""
-        return self.inner.noise_epoch(epoch)
+        self.inner.inside(wrapper)
 
-    def scores_epoch(self, epoch: int) -> int:
-        """As the inner ordering."""
-        return self.inner.scores_epoch(epoch)
-
-    def _order(self, scores: torch.Tensor, num_examples: int, epoch: int, generator: torch.Generator) -> torch.Tensor:
-        return self._order_in_classes(scores, num_examples, epoch, generator, None)
-
-    def _inner_order(
-        self,
-        scores: torch.Tensor,
-        num_examples: int,
-        epoch: int,
-        generator: torch.Generator,
-        classes: torch.Tensor | None,
-    ) -> torch.Tensor:
-        given = scores if self.needs_scores else None
-        return self.inner(given, epoch=epoch, generator=generator, num_examples=num_examples, classes=classes)
+    @classmethod
+    def typical(cls) -> tuple[Self, ...]:
+        """Around an order by scores, and around a random one where that is allowed."""
+        around_scores = cls(Descending())
+        try:
+            return (around_scores, cls(Shuffled()))
+        except ValueError:
+            return (around_scores,)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedSGD, Patience, problem_seed
+from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, problem_seed
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Progress, Trained, examples_of, squared_norms
 
@@ -42,7 +42,7 @@ def _has_probabilities(estimator: "OrderedSGDClassifier") -> bool:
 
 
 @final
-class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] # scikit-learn has no types
+class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore[misc] # scikit-learn has no types
     """Linear classification trained by SGD, one example at a time, hardest first (Algorithms 1 and 2).
 
     As scikit-learn's `SGDClassifier`, with an order. More than two classes are one model against the rest each for
@@ -98,7 +98,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedSGD):  # type: ignore[misc] #
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OrderedSGD._parameter_constraints,  # noqa: SLF001 - of the class itself
+        **OrderedLinearModel._parameter_constraints,  # noqa: SLF001 - of the class itself
         "loss": [StrOptions(set(_LOSSES))],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }

@@ -17,6 +17,7 @@ import numpy as np
 from numba import literal_unroll, types
 from numba.extending import overload
 
+from gradorder.parts import ROUNDING
 from gradorder.sklearn.vectors import FLAGS, advance, prefetch, vector_dot
 
 Array = np.ndarray[Any, Any]
@@ -716,8 +717,8 @@ def _choose_train(job: Job, begin: int, end: int, first_step: int, epoch: int) -
 
 @_compiled
 def num_kept(keep: float, size: int) -> int:
-    """ceil(keep * size), at least one."""
-    return max(1, math.ceil(keep * size))
+    """`gradorder.parts.part_of`, written again to be compiled in this file; a test holds the two together."""
+    return max(1, math.ceil(keep * size * (1 - ROUNDING)))
 
 
 @_compiled

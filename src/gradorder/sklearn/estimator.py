@@ -25,7 +25,7 @@ Matrix = Any
 _LARGEST_SEED = 2**31 - 1
 
 
-class OrderedSGD(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class OrderedLinearModel(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Parameters and data of both estimators."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -102,6 +102,7 @@ class OrderedSGD(BaseEstimator):  # type: ignore[misc] # scikit-learn has no typ
     ) -> Trained:
         num_examples = X.shape[0]
         ordering, flips = order_rules.ordering_of(self.ordering)
+        order_rules.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
         default = step_sizes.default_eta0(_curvature(loss, examples), _largest_square(examples))
         sizes = step_sizes.step_sizes_of(self.schedule, self.eta0, default, num_examples)
         rule = Rule(

@@ -1,6 +1,5 @@
 """Algorithms 1 and 2 for linear models in plain numpy: slow and obvious, what the compiled loop is tested against."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -8,6 +7,7 @@ import numpy as np
 import torch
 
 from gradorder.orderings import Descending, FlipFlop, Ordering, Sequential, Shuffled, ShuffledOnce
+from gradorder.parts import part_of
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn.compiled import Array
 from gradorder.sklearn.step_sizes import StepSizes
@@ -217,4 +217,4 @@ class Reference:
         return shuffled(len(self.inputs), self.key, epoch)
 
     def _num_kept(self, size: int) -> int:
-        return max(1, math.ceil(self.keep * size))
+        return part_of(self.keep, size)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedSGD, Patience, problem_seed
+from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, problem_seed
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Progress, Trained, examples_of, squared_norms
 
@@ -22,7 +22,7 @@ _LOSSES = {"squared_error": compiled.SQUARED_ERROR, "huber": compiled.HUBER, "qu
 
 
 @final
-class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # scikit-learn has no types
+class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[misc] # scikit-learn has no types
     """Linear regression trained by SGD, one example at a time, hardest first (Algorithms 1 and 2).
 
     As scikit-learn's `SGDRegressor`, with an order. With r = w.x + b - y the losses are r^2 / 2 ("squared_error"),
@@ -78,7 +78,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedSGD):  # type: ignore[misc] # s
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OrderedSGD._parameter_constraints,  # noqa: SLF001 - of the class itself
+        **OrderedLinearModel._parameter_constraints,  # noqa: SLF001 - of the class itself
         "loss": [StrOptions(set(_LOSSES))],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
     }

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gradorder.orderings import Ordering
+from gradorder.orderings import Ordering, Request
+from gradorder.orderings.ordering import checked_order
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array, Examples, Job, Rows, Rule, Scratch, State
@@ -173,14 +174,13 @@ class Training:
     def _run_given_order(self, curve: Array) -> tuple[int, int, int]:
         """One epoch in the order of the ordering object; as `compiled.run_epochs`."""
         step, epoch = self.progress
-        generator = epoch_generator(int(self.rule.key), self.ordering.noise_epoch(epoch))
+        generator = epoch_generator(int(self.rule.key), self.ordering.source_epoch(epoch))
         everything = np.arange(self.matrix.shape[0])
         if not self.rule.batch_size:
-            kept = compiled.num_kept(self.rule.keep, len(everything))
             scores = self._scores(everything, step) if self.ordering.needs_scores else None
-            order = self._order(scores, len(everything), generator)[:kept]
-            self._scratch.sequence[:kept] = order
-            self._scratch.length[0] = kept
+            order = self._order(scores, len(everything), generator, None if self.rule.keep == 1 else self.rule.keep)
+            self._scratch.sequence[: len(order)] = order
+            self._scratch.length[0] = len(order)
             return compiled.run_epochs(self._job(self.rule), curve, step, epoch, 1)
         return self._run_given_batches(curve, generator)
 
@@ -216,14 +216,14 @@ class Training:
             raise ValueError(self._divergence(step, self.progress.epoch))
         return scores
 
-    def _order(self, scores: Array | None, num_examples: int, generator: torch.Generator) -> Array:
-        """An ordering may be the user's own, so what it gives is checked before it is used as indices."""
+    def _order(
+        self, scores: Array | None, num_examples: int, generator: torch.Generator, keep: float | None = None
+    ) -> Array:
         given = None if scores is None else torch.from_numpy(scores)
-        epoch = self.progress.epoch
-        order = self.ordering(given, epoch=epoch, generator=generator, num_examples=num_examples).numpy()
-        if order.shape != (num_examples,) or order.min() < 0 or order.max() >= num_examples:
-            raise ValueError(f"{self.ordering} must give {num_examples} indices of range({num_examples}), got {order}")
-        return order
+        request = Request(self.progress.epoch, num_examples, generator, given, keep=keep)
+        order = checked_order(self.ordering, request)
+        indices: Array = order.indices.numpy()
+        return indices[::-1] if order.backwards else indices
 
 
 def _state_of(model: Model, *, transposed: bool) -> State:

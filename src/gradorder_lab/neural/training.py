@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import gradorder as go
 from gradorder.batches import Batch
-from gradorder.layouts import Layout
+from gradorder.sampler import Layout
 from gradorder_lab import datasets, models
 from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
 from gradorder_lab.errors import LabError

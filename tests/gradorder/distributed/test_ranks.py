@@ -171,7 +171,7 @@ def count_exchanges():
     calls = []
     real = dist.all_gather
     dist.all_gather = lambda *args, **kwargs: (calls.append(1), real(*args, **kwargs))
-    sampler = go.OrderedSampler(SIZE, BATCH)
+    sampler = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending())
     train(sampler)
     calls.clear()
     sampler.set_epoch(EPOCHS)
@@ -236,9 +236,9 @@ def with_loaders():
     results = {}
     for make_loader in (DataLoader, StatefulDataLoader):
         for workers in (0, 2):
-            sampler = go.OrderedSampler(SIZE, BATCH, keep=0.6)
+            sampler = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), keep=0.6)
             straight, states = through(make_loader, sampler, workers)
-            resumed = go.OrderedSampler(SIZE, BATCH, keep=0.6)
+            resumed = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), keep=0.6)
             resumed.load_state_dict(states[7])
             results[make_loader.__name__, workers] = straight, through(make_loader, resumed, workers)[0]
     return results

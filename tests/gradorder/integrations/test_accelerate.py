@@ -80,7 +80,7 @@ def on_two_processes():
         is_same = all(torch.equal(a, b) for a, b in zip(resumed[2], weights, strict=True))
         results["resumed", step] = straight[step:], resumed[0], is_same
     results["updates"] = Run(gradient_accumulation_steps=4).train(rescores=False)[3]
-    alone = go.OrderedSampler(reference.data(), reference.BATCH, num_replicas=1)
+    alone = go.OrderedSampler(reference.data(), reference.BATCH, ordering=go.Descending(), num_replicas=1)
     try:
         ordered_loader(new_accelerator(), reference.data(), alone)
     except ValueError as error:

@@ -293,7 +293,7 @@ def test_half_precision_is_widened():
 
 
 def test_gradients_are_refused_where_nothing_learns():
-    plain = go.OrderedSampler(12, 4)
+    plain = go.OrderedSampler(12, 4, ordering=go.Descending())
     next(iter(plain))
     with pytest.raises(ValueError, match=r"gradients must not be given with Descending\(\)"):
         plain.step(gradients=torch.rand(4, 3))

@@ -97,7 +97,7 @@ def test_no_example_is_absent_for_long_with_flip_flop(every, layout):
 
 def test_without_it_an_example_may_stay_away_forever():
     """So that the tests above can fail."""
-    sampler = go.OrderedSampler(20, 4, keep=0.5)
+    sampler = go.OrderedSampler(20, 4, ordering=go.Descending(), keep=0.5)
     assert longest_absence(visits(sampler, 12, torch.arange(20.0)), 20) == 12
 
 

@@ -175,7 +175,9 @@ def test_with_prefetching_workers_the_state_counts_what_was_consumed(num_workers
 @given(before=st.sampled_from([1, 2, 4]), after=st.sampled_from([1, 2, 4]), stop=st.integers(0, 5))
 def test_resuming_on_another_number_of_processes(before, after, stop):
     def ranks(count):
-        made = [go.OrderedSampler(24, 4, num_replicas=count, rank=rank) for rank in range(count)]
+        made = [
+            go.OrderedSampler(24, 4, ordering=go.Descending(), num_replicas=count, rank=rank) for rank in range(count)
+        ]
         for sampler in made:
             sampler.set_epoch(0, scores=torch.arange(24.0))
         return made
@@ -201,11 +203,11 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing():
     sampler = new({})
     good = sampler.state_dict()
     with pytest.raises(ValueError, match=r"state was made with num_examples=22, but this sampler has 23"):
-        go.OrderedSampler(23, BATCH).load_state_dict(good)
+        go.OrderedSampler(23, BATCH, ordering=go.Descending()).load_state_dict(good)
     with pytest.raises(ValueError, match=r"state was made with batch_size=4, but this sampler has 5"):
-        go.OrderedSampler(SIZE, 5).load_state_dict(good)
+        go.OrderedSampler(SIZE, 5, ordering=go.Descending()).load_state_dict(good)
     with pytest.raises(ValueError, match=r"state was made with seed=0, but this sampler has 1"):
-        go.OrderedSampler(SIZE, BATCH, seed=1).load_state_dict(good)
+        go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), seed=1).load_state_dict(good)
     with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 1"):
         sampler.load_state_dict({**good, "version": 0})
     with pytest.raises(ValueError, match=r"it has no 'version'"):

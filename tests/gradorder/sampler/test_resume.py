@@ -83,7 +83,7 @@ def test_an_iterator_thrown_away_keeps_the_place():
 
 
 def test_an_iterator_of_an_earlier_plan_does_not_count_for_the_current_one():
-    sampler = go.OrderedSampler(SIZE, BATCH)
+    sampler = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending())
     late = iter(sampler)
     first_plan = list(sampler)
     sampler.set_epoch(1)

@@ -30,7 +30,7 @@ def batches(sampler):
 
 
 def test_is_a_distributed_sampler():
-    assert isinstance(go.OrderedSampler(10), DistributedSampler)
+    assert isinstance(go.OrderedSampler(10, ordering=go.Descending()), DistributedSampler)
 
 
 def test_hands_out_the_order_batch_after_batch():
@@ -66,7 +66,7 @@ def test_random_epochs_are_the_same_for_every_ordering_and_layout():
 
 
 def test_start_epoch_random_and_complete_before_ordered_and_kept_after():
-    sampler = go.OrderedSampler(10, 4, start_epoch=2, keep=0.5)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), start_epoch=2, keep=0.5)
     for epoch in range(4):
         sampler.set_epoch(epoch, scores=SCORES)
         if epoch < 2:
@@ -78,7 +78,7 @@ def test_start_epoch_random_and_complete_before_ordered_and_kept_after():
 
 def test_labels_balance_ordered_and_random_epochs():
     labels = [0, 1] * 5
-    sampler = go.OrderedSampler(10, 4, labels=labels, start_epoch=1)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), labels=labels, start_epoch=1)
     for epoch in range(2):
         sampler.set_epoch(epoch, scores=SCORES)
         for batch in batches(sampler):
@@ -94,7 +94,7 @@ def test_dealt_layout():
 
 def test_shuffled_layout_keeps_the_hardest_in_an_order_that_scores_do_not_decide():
     def epochs(scores, seed=0):
-        sampler = go.OrderedSampler(40, 8, keep=0.5, layout="shuffled", seed=seed)
+        sampler = go.OrderedSampler(40, 8, ordering=go.Descending(), keep=0.5, layout="shuffled", seed=seed)
         for epoch in range(5):
             sampler.set_epoch(epoch, scores=scores)
             yield tuple(sampler)
@@ -161,7 +161,9 @@ def test_drop_last_leaves_out_the_short_batch():
 )
 def test_the_promised_number_of_examples_is_the_number_seen(num_examples, batch_size, keep, num_classes, start_epoch):
     labels = np.arange(num_examples) % num_classes if num_classes else None
-    sampler = go.OrderedSampler(num_examples, batch_size, keep=keep, labels=labels, start_epoch=start_epoch)
+    sampler = go.OrderedSampler(
+        num_examples, batch_size, ordering=go.Descending(), keep=keep, labels=labels, start_epoch=start_epoch
+    )
     promised = [sampler.num_steps(epoch, epoch + 1) for epoch in range(4)]
     assert sampler.num_steps(0, 4) == sum(promised)
     for epoch in range(4):
@@ -174,7 +176,7 @@ def test_the_promised_number_of_examples_is_the_number_seen(num_examples, batch_
 
 
 def test_keep_may_follow_the_epoch():
-    sampler = go.OrderedSampler(10, 2, keep=lambda epoch: 1 / (1 + epoch))
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=lambda epoch: 1 / (1 + epoch))
     assert sampler.num_steps(0, 3) == 5 + 3 + 2
     for epoch, length in enumerate([10, 5, 4]):
         sampler.set_epoch(epoch, scores=SCORES)
@@ -182,7 +184,7 @@ def test_keep_may_follow_the_epoch():
 
 
 def test_num_steps_counts_a_planned_epoch_as_it_is():
-    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     sampler.set_epoch(0)  # nothing remembered: random and complete
     assert sampler.num_steps(0, 2) == 5 + 3
     sampler.set_epoch(1, scores=SCORES)
@@ -190,7 +192,7 @@ def test_num_steps_counts_a_planned_epoch_as_it_is():
 
 
 def test_a_broken_promise_is_said_aloud():
-    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     assert sampler.num_steps(0, 3) == 9
     sampler.set_epoch(0, scores=SCORES)
     forget_scores(sampler).set_epoch(1)
@@ -200,7 +202,7 @@ def test_a_broken_promise_is_said_aloud():
 
 
 def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
-    sampler = go.OrderedSampler(10, 2, keep=0.5)
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     assert sampler.num_steps(0, 1) == 3
     sampler.set_epoch(0)  # a framework's call
     sampler.set_epoch(0, scores=SCORES)
@@ -222,7 +224,7 @@ def test_scores_are_computed_only_when_needed():
         calls.append(1)
         return SCORES
 
-    sampler = go.OrderedSampler(10, 4, start_epoch=1)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), start_epoch=1)
     sampler.set_epoch(0, scores=scores)
     assert calls == []
     sampler.set_epoch(1, scores=scores)
@@ -352,7 +354,7 @@ def train(sampler, epoch, scores_of, scores=None):
 
 
 def test_remembered_scores_order_the_next_epoch():
-    sampler = go.OrderedSampler(10, 4, keep=0.6)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), keep=0.6)
     assert sorted(sum(train(sampler, 0, SCORES), [])) == list(range(10))  # nothing remembered yet
     assert sum(train(sampler, 1, SCORES), []) == DESCENDING[:6]
     # The examples left out keep the score they had.
@@ -363,7 +365,7 @@ def test_remembered_scores_order_the_next_epoch():
 
 
 def test_given_scores_win_and_replace_what_was_remembered():
-    sampler = go.OrderedSampler(10, 4)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending())
     train(sampler, 0, SCORES)
     sampler.set_epoch(1, scores=-SCORES)
     assert list(sampler) == DESCENDING[::-1]
@@ -372,7 +374,7 @@ def test_given_scores_win_and_replace_what_was_remembered():
 
 
 def test_scores_given_before_the_start_are_remembered():
-    sampler = go.OrderedSampler(10, 4, start_epoch=1)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), start_epoch=1)
     sampler.set_epoch(0, scores=SCORES)
     assert list(sampler) != DESCENDING
     sampler.set_epoch(1)
@@ -381,7 +383,7 @@ def test_scores_given_before_the_start_are_remembered():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_an_example_never_scored_ranks_as_the_hardest(dtype):
-    sampler = go.OrderedSampler(10, 4)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending())
     iterator = iter(sampler)
     first = [next(iterator) for _ in range(4)]
     sampler.step(SCORES[first].to(dtype))
@@ -390,7 +392,7 @@ def test_an_example_never_scored_ranks_as_the_hardest(dtype):
 
 
 def test_steps_are_matched_to_batches_whatever_was_prefetched():
-    sampler = go.OrderedSampler(10, 4)
+    sampler = go.OrderedSampler(10, 4, ordering=go.Descending())
     ahead = batches(sampler)  # everything issued before the first step
     for batch in ahead:
         sampler.step(SCORES[batch])
@@ -399,7 +401,7 @@ def test_steps_are_matched_to_batches_whatever_was_prefetched():
 
 
 def test_losses_with_grad_are_remembered_without_it():
-    sampler = go.OrderedSampler(4, 4)
+    sampler = go.OrderedSampler(4, 4, ordering=go.Descending())
     next(iter(sampler))
     sampler.step(torch.rand(4, requires_grad=True))
     assert not sampler.state_dict()["remembered_scores"].requires_grad
@@ -432,7 +434,7 @@ class Numbers(Dataset):
 @pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str)
 def test_data_loader(settings):
     dataset = Numbers()
-    sampler = go.OrderedSampler(dataset, 4, keep=0.8)
+    sampler = go.OrderedSampler(dataset, 4, ordering=go.Descending(), keep=0.8)
     loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler, **settings)
     for epoch in range(3):
         sampler.set_epoch(epoch)
@@ -459,12 +461,12 @@ def test_slices_of_all_ranks_make_the_global_batches(num_replicas):
 
 def test_ranks_are_checked():
     with pytest.raises(ValueError, match=r"batch_size must be divisible by num_replicas=3, got 4"):
-        go.OrderedSampler(10, 4, num_replicas=3, rank=0)
+        go.OrderedSampler(10, 4, ordering=go.Descending(), num_replicas=3, rank=0)
     with pytest.raises(ValueError, match=r"rank must be below num_replicas=2, got 2"):
-        go.OrderedSampler(10, 4, num_replicas=2, rank=2)
+        go.OrderedSampler(10, 4, ordering=go.Descending(), num_replicas=2, rank=2)
     with pytest.raises(ValueError, match=r"last batch of epoch 0 has 2 examples for 4 processes.*drop_last"):
-        go.OrderedSampler(10, 8, num_replicas=4, rank=0)
-    sampler = go.OrderedSampler(8, 4, num_replicas=2, rank=0)
+        go.OrderedSampler(10, 8, ordering=go.Descending(), num_replicas=4, rank=0)
+    sampler = go.OrderedSampler(8, 4, ordering=go.Descending(), num_replicas=2, rank=0)
     next(iter(sampler))
     with pytest.raises(RuntimeError, match=r"process group of num_replicas=2.*pass scores to set_epoch instead"):
         sampler.step(torch.rand(2))
@@ -542,12 +544,12 @@ def test_bad_arguments_are_refused_at_construction(arguments, message):
 )
 def test_bad_plans_are_refused(epoch, scores, message):
     with pytest.raises(ValueError, match=message):
-        go.OrderedSampler(10, 4).set_epoch(epoch, scores=scores)
+        go.OrderedSampler(10, 4, ordering=go.Descending()).set_epoch(epoch, scores=scores)
 
 
 def test_bad_ranges_of_epochs_are_refused():
     with pytest.raises(ValueError, match=r"last_epoch must be an integer >= 3, got 2"):
-        go.OrderedSampler(10, 4).num_steps(3, 2)
+        go.OrderedSampler(10, 4, ordering=go.Descending()).num_steps(3, 2)
 
 
 def test_bad_steps_are_refused_and_change_nothing():

@@ -1,4 +1,4 @@
-"""The plan of one epoch, and how far it has been carried out."""
+"""The plan of one epoch: the examples of every batch."""
 
 import hashlib
 from collections.abc import Iterator
@@ -77,11 +77,3 @@ class EpochPlan:
         share, longer = divmod(length, self.num_replicas)
         first = self.rank * share + min(self.rank, longer)
         return first, first + share + (self.rank < longer)
-
-
-@dataclass
-class Progress:
-    """How many batches of a plan one iterator has handed out, and how many the training has consumed."""
-
-    issued: int = 0
-    consumed: int = 0

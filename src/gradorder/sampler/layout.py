@@ -1,10 +1,10 @@
-"""Order -> batches: which part of an order is kept, and which position of the epoch each example takes.
+"""Order -> batches: which position of the epoch each example takes.
 
 The epoch is one long sequence that the loader cuts into batches of `batch_size` (the last may be short), so a
 layout only rearranges the sequence. Three of them:
 
 - contiguous: the order as given; with classes, the hardest of each class make the first batch, and so on.
-- dealt: position i of the order goes to batch i mod num_batches, like cards, so that every batch has the same
+- dealt: position i of the order goes to batch i mod num_batches, as cards are dealt, so that every batch has the same
   spread of difficulty. A short last batch leaves the round once it is full.
 - shuffled: contiguous, after the kept part was put in random order: what is hard is chosen, but not put first.
 
@@ -23,7 +23,6 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 Layout = Literal["contiguous", "dealt", "shuffled"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -34,98 +33,43 @@ Indices = npt.NDArray[Any]
 _GOLDEN = 2 / (1 + math.sqrt(5))
 
 
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """The class of every example as a number 0..C-1, and how many examples each class has."""
-
-    ids: Indices
-    counts: Indices
-
-    @classmethod
-    def of(cls, labels: Any, num_examples: int) -> Self:  # noqa: ANN401 - anything array-like
-        """From any vector of labels: integers, strings, booleans."""
-        values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
-        if values.shape != (num_examples,):
-            raise ValueError(
-                f"labels must hold one label per example: expected shape ({num_examples},), got {values.shape}"
-            )
-        if values.dtype.kind not in "iubUS":
-            raise ValueError(f"labels must be integers, strings or booleans, got {values.dtype}")
-        if values.dtype.kind in "US" or int(values.max()) - int(values.min()) > max(num_examples, 2**16):
-            _, ids, counts = np.unique(values, return_inverse=True, return_counts=True)
-        else:  # counting beats sorting where the labels are small numbers
-            shifted = values.astype(np.int64, copy=False) - int(values.min())
-            tally = np.bincount(shifted)
-            ids = (np.cumsum(tally > 0) - 1)[shifted]
-            counts = tally[tally > 0]
-        return cls(ids.astype(np.min_scalar_type(len(counts))), counts.astype(np.int64))
-
-    def of_part(self, examples: Indices) -> "Classes":
-        """The classes of these examples, numbered 0, 1, 2, ... as they stand."""
-        ids = self.ids[examples]
-        return Classes(ids, np.bincount(ids, minlength=len(self.counts)))
-
-
-def num_kept(keep: float, counts: Indices) -> Indices:
-    """ceil(keep * n_c) of each class, at least 1."""
-    return np.maximum(1, np.ceil(keep * counts)).astype(np.int64)
-
-
-def kept_part(order: Indices, kept: Indices, classes: Classes | None) -> Indices:
-    """The first `kept[c]` examples of each class, or of all, in the order in which they stand."""
-    if classes is None:
-        return order[: int(kept[0])]
-    if np.array_equal(kept, classes.counts):
-        return order
-    by_class = _stable_argsort(classes.ids[order])
-    starts = np.cumsum(classes.counts) - classes.counts
-    taken = np.zeros(len(order), dtype=bool)
-    for start, count in zip(starts.tolist(), kept.tolist(), strict=True):
-        taken[by_class[start : start + count]] = True
-    return order[taken]
-
-
-def shuffled(order: Indices, generator: torch.Generator) -> Indices:
-    """The same examples in random order."""
-    sequence: Indices = order[torch.randperm(len(order), generator=generator).numpy()]
-    return sequence
-
-
-def arranged(
-    order: Indices, batch_size: int, *, layout: Layout = "contiguous", classes: Classes | None = None
+def lay_out(
+    order: Indices,
+    batch_size: int,
+    *,
+    layout: Layout = "contiguous",
+    classes: Indices | None = None,
+    backwards: bool = False,
 ) -> Indices:
     """The sequence of the epoch for an order: a permutation of it.
 
-    For the layout "shuffled" the order comes shuffled (see `shuffled`); from there on it is contiguous.
+    Args:
+        order: anything that is to be put in sequence.
+        batch_size: the loader cuts the sequence into batches of so many.
+        layout: for "shuffled" the order comes shuffled; from there on it is contiguous.
+        classes: the class of each entry of `order`, from 0 on; None for no balance.
+        backwards: the same batches, last first. A short last batch must stay last, which shifts the cuts: then the
+            reversed order is laid out anew, so that the batches stay balanced.
     """
+    if not backwards:
+        return _forwards(order, batch_size, layout, classes)
+    if len(order) % batch_size == 0:
+        return _forwards(order, batch_size, layout, classes)[::-1]
+    return _forwards(order[::-1], batch_size, layout, None if classes is None else classes[::-1])
+
+
+def _forwards(order: Indices, batch_size: int, layout: Layout, classes: Indices | None) -> Indices:
     if classes is None and layout != "dealt":
         return order
-    if classes is None:
-        ids, counts = np.zeros(len(order), dtype=np.uint8), np.array([len(order)])
-    else:
-        ids = classes.ids[order]
-        counts = np.bincount(ids, minlength=len(classes.counts))
+    counts = np.array([len(order)]) if classes is None else np.bincount(classes)
     seating = _Seating.of(counts, batch_size)
     # Every layout fills the seats of a class in turn: batch after batch, or round after round.
     turns = np.arange(len(seating.class_of)) if layout == "dealt" else seating.class_of
     turns = turns.astype(np.min_scalar_type(len(turns)))
     filled = _stable_argsort(turns[seating.seats])
     sequence = np.empty_like(order)
-    sequence[filled] = order[_stable_argsort(ids)] if len(counts) > 1 else order
+    sequence[filled] = order if classes is None else order[_stable_argsort(classes)]
     return sequence
-
-
-def reversed_arrangement(
-    order: Indices, batch_size: int, *, layout: Layout = "contiguous", classes: Classes | None = None
-) -> Indices:
-    """The sequence that plays the arranged order backwards.
-
-    The exact reverse, so that the same batches come back, last first. A short last batch must stay last, which
-    shifts the cuts: then the reversed order is arranged anew, so that the batches stay balanced.
-    """
-    if len(order) % batch_size == 0:
-        return arranged(order, batch_size, layout=layout, classes=classes)[::-1]
-    return arranged(order[::-1], batch_size, layout=layout, classes=classes)
 
 
 @dataclass(frozen=True, eq=False)

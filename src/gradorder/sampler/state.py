@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import torch
 
-VERSION = 1
+VERSION = 2
 LEARNED = "learned_"
 
 
@@ -27,10 +27,12 @@ class SamplerState:
     is_stepped: bool
     """Whether `consumed` was counted by `step`."""
     sequence: torch.Tensor
-    scores_epoch: int
+    source_epoch: int
     """The epoch whose scores made the sequence."""
-    epoch_scores: torch.Tensor | None = None
-    """Those scores, where a later epoch will replay it."""
+    planned_steps: torch.Tensor
+    """The steps of every epoch planned so far, as rows (epoch, steps)."""
+    source_scores: torch.Tensor | None = None
+    """Those scores, where a later epoch will replay it; NaN where there is none."""
     remembered_scores: torch.Tensor | None = None
     """The last score of each example, NaN where there is none."""
     weights: torch.Tensor | None = None
@@ -68,10 +70,12 @@ class SamplerState:
                 f"state must name examples 0 to {self.num_examples - 1} in its sequence, "
                 f"got {lowest} to {highest} of {self.sequence.dtype}"
             )
+        if self.planned_steps.ndim != 2 or self.planned_steps.shape[1] != 2:  # noqa: PLR2004 - rows of two
+            raise ValueError(f"state must hold planned_steps in rows of two, got {tuple(self.planned_steps.shape)}")
         num_batches = -(-len(self.sequence) // self.batch_size)
         if not 0 <= self.consumed <= num_batches:
             raise ValueError(f"state must have consumed 0 to {num_batches} batches, got {self.consumed}")
-        for name in ("epoch_scores", "remembered_scores"):
+        for name in ("source_scores", "remembered_scores"):
             scores = getattr(self, name)
             if scores is not None and scores.shape != (self.num_examples,):
                 raise ValueError(

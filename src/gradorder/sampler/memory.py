@@ -1,0 +1,122 @@
+"""The last score of every example, remembered from training."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gradorder.errors import NonFiniteScoresError
+from gradorder.precision import widened
+from gradorder.ranks import Ranks
+
+_MOST_WAITING = 1000
+"""Batches that wait before they are merged: few enough to bound the memory, enough to make merging rare."""
+
+_ALONE = Ranks(num=1, rank=0, is_connected=False)
+
+
+class ScoreMemory:
+    """One remembered score per example; NaN where an example was never scored.
+
+    Scores on the CPU of a single process are written at once. Others wait until `settle`, so that a training step takes
+    no longer than it must: those on an accelerator stay there, and with several processes each keeps its own until
+    `settle` brings them together (call it on all, before reading). What waits is never more than one score per example
+    and a fixed number of batches.
+    """
+
+    def __init__(self, num_examples: int, ranks: Ranks = _ALONE) -> None:
+        self._num_examples = num_examples
+        self._ranks = ranks
+        self._scores: torch.Tensor | None = None
+        self._waiting: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]] = []
+        self._num_steps = 0  # since `settle`: of several scores for one example the last one stays
+
+    def remember(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
+        """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
+        if scores.device.type == "cpu":
+            scores = _finite(indices, widened(scores))
+            if not self._ranks.is_connected and not self._waiting:
+                self._write(indices, scores)
+                return
+        steps = np.full(len(indices), self._num_steps)
+        self._num_steps += 1
+        self._waiting.append((steps, indices.numpy(), scores.clone()))
+        if len(self._waiting) == _MOST_WAITING:
+            self._waiting = [self._merged()]
+
+    def replace(self, scores: torch.Tensor) -> None:
+        """Keep a new score for every example."""
+        self.restore(scores.detach())
+
+    def known(self) -> torch.Tensor | None:
+        """The scores with NaN for what was never scored, None where nothing is remembered."""
+        return self._scores
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered, here."""
+        return self._scores is None and not self._waiting
+
+    def forget(self, indices: torch.Tensor) -> None:
+        """As if these examples had never been scored."""
+        if self._scores is not None and len(indices):
+            self._scores[indices] = math.nan
+            if bool(self._scores.isnan().all()):
+                self._scores = None
+
+    def restore(self, known: torch.Tensor | None) -> None:
+        """Take what `known` gave."""
+        self._waiting.clear()
+        self._scores = None if known is None else widened(known.to("cpu", copy=True))
+
+    def settle(self) -> None:
+        """Write down what waits, on all processes."""
+        if not self._ranks.is_connected:
+            if self._waiting:
+                _, indices, scores = self._taken()
+                where = torch.from_numpy(indices)
+                self._write(where, _finite(where, scores.cpu()))
+            return
+        steps, indices, scores = self._taken()
+        rows = torch.from_numpy(np.stack([steps, indices], 1))
+        rows, scores = self._ranks.gathered(rows, scores.cpu())
+        if len(scores):
+            # As one process would have written them: step by step, and in a step the slices in the order of the ranks.
+            order = rows[:, 0].argsort(stable=True)
+            where, scores = rows[order, 1], scores[order]
+            self._write(where, _finite(where, scores))
+
+    def _taken(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]:
+        """What waits here, which then waits no longer."""
+        empty = np.empty(0, dtype=np.int64)
+        taken = self._merged() if self._waiting else (empty, empty, torch.empty(0))
+        self._waiting, self._num_steps = [], 0
+        return taken
+
+    def _merged(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]:
+        """All that waits as one, with the last score of each example; without waiting for an accelerator."""
+        steps, indices = (np.concatenate([each[part] for each in self._waiting]) for part in (0, 1))
+        devices = {each[2].device for each in self._waiting}
+        scores = torch.cat(
+            [widened(each[2]) if len(devices) == 1 else widened(each[2]).cpu() for each in self._waiting]
+        )
+        _, last = np.unique(indices[::-1], return_index=True)
+        chosen = np.sort(len(indices) - 1 - last)
+        return steps[chosen], indices[chosen], scores[torch.from_numpy(chosen).to(scores.device)]
+
+    def _write(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
+        if self._scores is None:
+            self._scores = torch.full((self._num_examples,), math.nan)
+        if self._scores.dtype != scores.dtype:
+            self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
+        # In numpy the last of several scores for one example stays; torch leaves it open which.
+        self._scores.numpy()[indices.numpy()] = scores.numpy()
+
+
+def _finite(indices: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Scores on the CPU, in float32 or better."""
+    # The sum of squares is cheap in every training step; only where it is not finite are the numbers looked at.
+    if not math.isfinite(scores.dot(scores)) and not bool(scores.isfinite().all()):
+        raise NonFiniteScoresError.of(scores, indices)
+    return scores

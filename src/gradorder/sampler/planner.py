@@ -1,0 +1,160 @@
+"""Scores -> the plan of an epoch: the order, how much of it is kept, and how it is laid out in batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from gradorder import checks
+from gradorder.orderings import Order, Ordering, Request, Shuffled
+from gradorder.orderings.ordering import checked_order
+from gradorder.sampler.labels import Classes
+from gradorder.sampler.layout import LAYOUTS, Layout, lay_out
+from gradorder.sampler.plan import EpochPlan
+from gradorder.seeding import LAYOUT, epoch_generator
+
+Keep = float | Callable[[int], float]
+"""The fraction of an ordered epoch to train on, or a function from epoch to fraction."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlanner:
+    """The rules by which one process of a run plans its epochs; a pure function of epoch and scores."""
+
+    num_examples: int
+    batch_size: int
+    ordering: Ordering
+    classes: Classes | None
+    layout: Layout
+    keep: Keep
+    start_epoch: int
+    seed: int
+    drop_last: bool
+    num_replicas: int
+    rank: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ordering, Ordering):
+            raise TypeError(f"ordering must be an Ordering such as Descending(), got {self.ordering!r}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, got {self.layout!r}")
+        if self.layout != "contiguous" and not self.ordering.needs_scores:
+            raise ValueError(f"layout={self.layout!r} needs an ordering by scores, got {self.ordering}")
+        self._num_left(self.num_examples, 0)
+        num_kept = self.ordering.num_kept(self._request(self.start_epoch))
+        if num_kept is not None:
+            self._num_left(num_kept, self.start_epoch)
+        elif self.num_replicas > 1 and not self.drop_last:
+            raise ValueError(
+                f"drop_last must be True with {self.ordering} on num_replicas={self.num_replicas}, got False: it decides "
+                "epoch by epoch how many examples stay, and some epoch would end in a batch with fewer examples than "
+                "processes"
+            )
+
+    def num_steps(self, epoch: int) -> int:
+        """The training steps of an epoch, scores provided."""
+        num_kept = self.ordering.num_kept(self._request(epoch)) if self.is_ordered(epoch) else self.num_examples
+        if num_kept is None:
+            raise ValueError(
+                f"the steps of epoch {epoch} cannot be known before set_epoch({epoch}): {self.ordering} decides then "
+                "what to leave out. Ask for planned epochs only, and let a step-size schedule count epochs"
+            )
+        return -(-self._num_left(num_kept, epoch) // self.batch_size)
+
+    def is_ordered(self, epoch: int) -> bool:
+        """Whether the ordering has begun; before it, epochs are random."""
+        return epoch >= self.start_epoch
+
+    def needs_scores(self, epoch: int) -> bool:
+        """Whether this epoch is ordered by scores."""
+        return self.is_ordered(epoch) and self.ordering.needs_scores
+
+    def fraction(self, epoch: int) -> float:
+        """The part of an ordered epoch that is kept."""
+        if callable(self.keep):
+            return checks.fraction(f"keep({epoch})", self.keep(epoch))
+        return checks.fraction("keep", self.keep)
+
+    def plan(self, epoch: int, scores: torch.Tensor | None, learned: torch.Tensor | None = None) -> EpochPlan:
+        """The plan of an epoch; random and complete where it needs scores and there are none.
+
+        Args:
+            epoch: 0, 1, 2, ...
+            scores: one number per example, NaN where an example was never scored.
+            learned: the order that the ordering's learner has learned.
+        """
+        if not self.is_ordered(epoch):
+            request = replace(self._request(epoch), generator=epoch_generator(self.seed, epoch), keep=None)
+            return self._laid_out(epoch, Shuffled().order(request), "contiguous")
+        request = replace(self._request(epoch), generator=self._generator(epoch), learned=learned)
+        if not self.ordering.needs_scores:
+            return self._laid_out(epoch, checked_order(self.ordering, request), self.layout)
+        if scores is None:
+            return self._laid_out(epoch, checked_order(self.ordering, request), "contiguous")
+        finite, known = _completed(scores)
+        request = replace(request, scores=finite, known=known)
+        return self._laid_out(epoch, checked_order(self.ordering, request), self.layout)
+
+    def plan_of(self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None) -> EpochPlan:
+        """This process's part of an epoch with the given global sequence, and weights beside it."""
+        num_left = self._num_left(len(sequence), epoch)
+        left = None if weights is None else weights[:num_left]
+        return EpochPlan(epoch, sequence[:num_left], self.batch_size, self.num_replicas, self.rank, left)
+
+    def _request(self, epoch: int) -> Request:
+        """What is known of an epoch before it is planned."""
+        keep = None if self.keep == 1 else self.fraction(epoch)
+        numbers, counts = (None, None) if self.classes is None else (self.classes.numbers, self.classes.counts)
+        return Request(
+            epoch,
+            self.num_examples,
+            torch.Generator(),  # counting needs no random numbers; for an order it is replaced
+            classes=numbers,
+            class_counts=counts,
+            keep=keep,
+            num_replicas=self.num_replicas,
+        )
+
+    def _generator(self, epoch: int, stream: int | None = None) -> torch.Generator:
+        return epoch_generator(self.seed, self.ordering.source_epoch(epoch), stream)
+
+    def _laid_out(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
+        indices = order.indices.cpu().numpy()
+        # Weights travel with their examples: where there are some, it is places that are laid out.
+        items = indices if order.weights is None else np.arange(len(indices))
+        classes = None if self.classes is None else self.classes.numbers.numpy()[indices]
+        if layout == "shuffled":
+            places = torch.randperm(len(items), generator=self._generator(epoch, LAYOUT)).numpy()
+            items, classes = items[places], None if classes is None else classes[places]
+        laid = lay_out(items, self.batch_size, layout=layout, classes=classes, backwards=order.backwards)
+        laid = np.ascontiguousarray(laid)
+        if order.weights is None:
+            return self.plan_of(epoch, torch.from_numpy(laid))
+        weights = order.weights.detach().cpu().float()
+        return self.plan_of(epoch, torch.from_numpy(indices[laid]), weights[torch.from_numpy(laid)])
+
+    def _num_left(self, num_planned: int, epoch: int) -> int:
+        """The examples that are left after `drop_last`, if they can be trained on at all."""
+        tail = num_planned % self.batch_size
+        if not self.drop_last:
+            if 0 < tail < self.num_replicas:
+                raise ValueError(
+                    f"the last batch of epoch {epoch} has {tail} examples for {self.num_replicas} processes: "
+                    "every process needs one, so use drop_last=True or another batch_size"
+                )
+            return num_planned
+        if num_planned == tail:
+            raise ValueError(
+                f"batch_size must be at most the {num_planned} examples of epoch {epoch} with drop_last=True, "
+                f"got {self.batch_size}: there would be no batch"
+            )
+        return num_planned - tail
+
+
+def _completed(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """A finite score for every example, the largest for what was never scored; and which ones are known, if not all."""
+    known = ~scores.isnan()
+    if bool(known.all()):
+        return scores, None
+    return scores.masked_fill(~known, float(scores[known].max()) if bool(known.any()) else 0.0), known
