@@ -46,6 +46,7 @@ class FlipFlop(Wrapping):
 
     def inside(self, wrapper: Ordering) -> None:
         """Refused: what is around it would see the odd epochs as epochs of their own."""
+        del wrapper
         raise ValueError(f"inner must not replay epochs, got {self}: put FlipFlop outside of everything else")
 
 

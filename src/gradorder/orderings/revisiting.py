@@ -63,7 +63,7 @@ class Revisiting(Wrapping):
     def inside(self, wrapper: Ordering) -> None:
         """Refused where the wrapper never asks for some of the parts, or has parts of its own."""
         if isinstance(wrapper, Revisiting):
-            raise ValueError(f"inner must not put examples in front by itself, got {self}")
+            raise ValueError(f"inner must not force examples by itself, got {self}")  # noqa: TRY004 - right type, wrong one
         turns = {wrapper.source_epoch(epoch) % self.every for epoch in range(2 * self.every)}
         if len(turns) < self.every:
             raise ValueError(

@@ -35,4 +35,5 @@ class WithReplacement(Ordering):
 
     def inside(self, wrapper: Ordering) -> None:
         """Refused: what wraps an ordering counts on every example once."""
+        del wrapper
         raise ValueError(f"inner must visit every example once, got {self}, which draws with replacement")
