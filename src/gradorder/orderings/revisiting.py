@@ -52,7 +52,7 @@ class Revisiting(Wrapping):
         order = self.inner.order(replace(request, known=~sure))
         if order.weights is not None:
             self._check_room(request)
-        return order
+        return order if request.known is None else _with_first(order, ~request.known)
 
     def num_kept(self, request: Request) -> int | None:
         """As the inner ordering; one part at least must be kept."""
@@ -104,3 +104,10 @@ class Revisiting(Wrapping):
                     f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
                     f"{which} with {count} examples keeps {num_kept}, and up to {most_forced} are forced"
                 )
+
+
+def _with_first(order: Order, is_first: torch.Tensor) -> Order:
+    """The same, with some of the examples in front."""
+    places = torch.argsort(is_first.to(order.indices.device)[order.indices].logical_not().byte(), stable=True)
+    weights = None if order.weights is None else order.weights[places]
+    return replace(order, indices=order.indices[places], weights=weights)
