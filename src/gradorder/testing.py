@@ -55,7 +55,7 @@ def _require(condition: object, message: str) -> None:
 
 def _check_is_a_frozen_value(rule: Ordering) -> None:
     _require(isinstance(rule, Ordering), f"a rule must be a subclass of gradorder.Ordering, got {rule!r}")
-    is_frozen = dataclasses.is_dataclass(rule) and rule.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    is_frozen = dataclasses.is_dataclass(rule) and rule.__dataclass_params__.frozen
     _require(is_frozen, f"{type(rule).__name__} must be decorated with @dataclass(frozen=True): it holds no state")
     twin = copy.deepcopy(rule)
     _require(twin == rule and hash(twin) == hash(rule), f"{rule} must be equal to its copy: its fields are all it is")
@@ -81,7 +81,7 @@ def _requests(rule: Ordering) -> Iterator[Request]:
             rule.num_kept(plain)  # this one must be served
             yield plain
             for change in ({"keep": 0.5}, {"classes": classes}, {"keep": 0.5, "classes": classes}, {"num_replicas": 2}):
-                request = replace(plain, **change)  # type: ignore[arg-type]
+                request = replace(plain, **change)
                 if _serves(rule, request):
                     yield request
 

@@ -1,7 +1,7 @@
 """Orderings: a request in, an order out.
 
-A new ordering is a file here and its name below: what `gradorder` exports, its card, its place in the API and the tests
-of the contract follow from this list.
+A new ordering is a file here and its name below: what `gradorder` exports, its card, its place in the API and the
+tests of the contract follow from this list.
 """
 
 from gradorder.orderings.block_shuffled import BlockShuffled

@@ -29,6 +29,11 @@ class Revisiting(Wrapping):
 
     It helps where scores are remembered from training: what is never visited would keep its old score for ever.
 
+    Helps, theory: remembered scores: none gets older than `every` epochs, so that an example that was easy once is
+    looked at again.
+
+    Hurts, theory: a part of each epoch, 1/`every`, is not chosen by score.
+
     Cost: one more permutation of N per epoch, with labels one more sort.
 
     Reference: none known to us; it is this library's own.
