@@ -104,7 +104,7 @@ class EpochPlanner:
 
     def _request(self, epoch: int) -> Request:
         """What is known of an epoch before it is planned."""
-        keep = None if self.keep == 1 else self.fraction(epoch)
+        keep = None if self.keep == 1 and self.keep is not True else self.fraction(epoch)
         numbers, counts = (None, None) if self.classes is None else (self.classes.numbers, self.classes.counts)
         return Request(
             epoch,

@@ -215,7 +215,8 @@ class OrderedSampler(DistributedSampler[int]):
             plan = self._planner.plan(epoch, used, learner.order())
         if self._ranks.is_connected:
             self._ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
-        if before.iteration.consumed > 0 and not before.is_finished and epoch != self.epoch:
+        is_counted = self._is_stepped and before.iteration.consumed > 0  # without step, nobody knows what was used
+        if is_counted and not before.is_finished and epoch != self.epoch:
             self._notices.left_early(self.epoch, before.iteration.consumed, before.plan.num_batches)
         if fresh is not None:
             self._memory.replace(fresh)
