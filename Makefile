@@ -7,10 +7,13 @@ BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
 PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1
 PEERS_NEED := opt_einsum scipy einops unfoldNd
+WORKERS ?= 2
 OUT ?= runs
+# The tests of a file share what they have started; no test measures time, so two files may run side by side.
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test lint docs pictures check format bench soak clean
+.PHONY: help reproduce results test quick lint docs pictures check format bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,9 +21,12 @@ help:  ## list the targets
 reproduce: $(VENV)/.installed-lab  ## run the paper's experiments; verdicts here, page in runs/ (OUT=DIR to change)
 	$(BIN)/gradorder reproduce --out $(OUT)
 
-test: $(VENV)/.installed-dev  ## run every test, doctests and README included; the page's run in chromium
+test: $(VENV)/.installed-dev  ## run every test, doctests and README included, two at a time (WORKERS=N); the page's run in chromium
 	@scripts/install_browser.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+quick: $(VENV)/.installed-dev  ## run the library's own tests, with fewer cases of every property: before a commit
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/gradorder
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules
 	$(BIN)/ruff format --check .
@@ -59,21 +65,24 @@ soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times;
 clean:  ## remove the environment and what was run
 	rm -rf $(VENV) $(BENCH_VENV) $(OUT) site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
+# What pip says is shown only if it fails.
+installed = $(1) -m pip install --disable-pip-version-check $(2) >$(@D)/install.log 2>&1 || { cat $(@D)/install.log >&2; exit 1; }
+
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two ..."
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[$*]'
+	@$(call installed,$(BIN)/python,--constraint constraints.txt --editable '.[$*]')
 	@touch $@
 
 # The peers that the benchmarks compare with, apart from what the tests run with. They come without what they ask for,
 # a torchvision among it that nothing here needs; what they do need is named.
 $(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
-	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[lab]'
-	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --constraint constraints.txt $(PEERS_NEED)
-	@$(BENCH_PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps $(PEERS)
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab]')
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt $(PEERS_NEED))
+	@$(call installed,$(BENCH_PYTHON),--no-deps $(PEERS))
 	@touch $@
 
 $(BIN)/python $(BENCH_PYTHON):
 	@test -n "$(PYTHON)" || { echo "gradorder needs Python 3.11 or newer: none found on PATH (set PYTHON=...)" >&2; exit 1; }
-	$(PYTHON) -m venv $(@:/bin/python=)
+	@$(PYTHON) -m venv $(@:/bin/python=)

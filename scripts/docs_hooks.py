@@ -1,10 +1,13 @@
 # ruff: noqa: INP001 - called by mkdocs
 """Fill the tables of the documentation from the committed results, when the site is built.
 
-A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old.
+A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old. `<!-- cards: M -->`
+and `<!-- api: M -->` stand for the classes that module M lists.
 """
 
 import csv
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -24,12 +27,39 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 TIME_TO_TARGET = RESULTS / "time_to_target.csv"
 
 _PEERS = ("InfoBatch", "Ordered SGD")
-_MARK = re.compile(r"<!-- table: (.+?) -->")
+_MARK = re.compile(r"<!-- (table|cards|api): (.+?) -->")
+_CARD = """## {name}
+
+::: gradorder.{name}
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      skip_local_inventory: true
+      members: false
+      show_docstring_parameters: false
+"""
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:  # noqa: ANN401 - what mkdocs passes on
     """Called by mkdocs for every page."""
-    return _MARK.sub(lambda found: _table(found[1]), markdown)
+    return _MARK.sub(lambda found: _KINDS[found[1]](found[2]), markdown)
+
+
+def _listed(module: str) -> list[tuple[str, bool]]:
+    """The classes that a module lists, and whether each is a rule to be used as it is; what rules are made of first."""
+    found = importlib.import_module(module)
+    classes = {name: getattr(found, name) for name in found.__all__}
+    bases = tuple(each for each in classes.values() if inspect.isabstract(each))
+    rules = {name: issubclass(each, bases) and not inspect.isabstract(each) for name, each in classes.items()}
+    return sorted(rules.items(), key=lambda one: one[1])
+
+
+def _cards(module: str) -> str:
+    return "\n".join(_CARD.format(name=name) for name, is_usable in _listed(module) if is_usable)
+
+
+def _api(module: str) -> str:
+    return "\n\n".join(f"::: gradorder.{name}" for name, _ in _listed(module))
 
 
 def _table(name: str) -> str:
@@ -179,6 +209,8 @@ def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
+
+_KINDS: Mapping[str, Callable[[str], str]] = {"table": _table, "cards": _cards, "api": _api}
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "constant and decreasing steps": partial(claims, "C1", "C2", "C3", "C4"),

@@ -4,7 +4,8 @@
     python scripts/pictures.py                writes docs/pictures/*.svg
     python scripts/pictures.py --out DIR      writes them there
 
-The same results give the same bytes: no dates, no random names, letters as shapes. The ground is white on purpose, so
+The same results give the same picture: no dates, letters as shapes. On another machine the last decimals of coordinates
+may differ, and with them the names of clip paths, which are hashes of coordinates. The ground is white on purpose, so
 that they can be read on a dark page.
 """
 

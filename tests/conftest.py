@@ -1,13 +1,19 @@
 import os
 import signal
 
+# Two workers share two cores: each of them, and what it starts, computes on one. Must be said before torch is loaded.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 import torch
+from addresses import has_address
 
 # Derandomised in CI, so that what is green stays green; at home every run looks at new cases.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=3000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
@@ -32,3 +38,8 @@ hypothesis.register_random(TORCH_RANDOM)
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+def pytest_collection_modifyitems(items):
+    if named := [item.nodeid for item in items if has_address(item.nodeid)]:
+        raise pytest.UsageError(f"a name must be the same in every worker: use ids=without_address for {named[0]}")

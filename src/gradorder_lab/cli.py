@@ -162,7 +162,11 @@ def compare(
         ),
     ] = "2-layer",
     method: Annotated[
-        list[str] | None, typer.Option(help="Beside random reshuffling; again for another. A wrong one lists them all.")
+        list[str] | None,
+        typer.Option(
+            help="Beside random reshuffling; again for another. A wrong one lists them all. module:name for an "
+            "ordering of your own."
+        ),
     ] = None,
     budget: Annotated[
         list[float] | None, typer.Option(help="Parts of plain training's cost, beside 1.", show_default="0.6, 0.8")

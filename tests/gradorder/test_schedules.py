@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from addresses import without_address
 from torch.optim.lr_scheduler import LambdaLR
 
 import gradorder as go
@@ -16,7 +17,7 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("schedule", "formula"), FORMULAS, ids=str)
+@pytest.mark.parametrize(("schedule", "formula"), FORMULAS, ids=without_address)
 def test_formula_and_factor(schedule, formula):
     factor = schedule.factor(steps_per_epoch=7)
     for step in range(30):

@@ -131,12 +131,10 @@ def slices_of_a_score_with(batch_size):
 def running_statistics():
     """Of a network after an epoch, on this process, and what each process's own were before they were averaged."""
     run = training.begin(OWN_WAY["BatchNorm"], 0, Workspace())
-    own = []
-    original, processes.average_ = processes.average_, lambda tensors: own.append([one.clone() for one in tensors])
+    settle, own = run.settle, []
+    run.settle = lambda before: (own.extend(buffer.clone() for buffer in run.model.buffers()), settle(before))
     training.train_one_epoch(run, 0)
-    processes.average_ = original
-    processes.average_(run.model.buffers())
-    return own[0], [buffer.clone() for buffer in run.model.buffers()], [one.detach() for one in run.model.parameters()]
+    return own, [buffer.clone() for buffer in run.model.buffers()], [one.detach() for one in run.model.parameters()]
 
 
 def test_running_statistics_are_the_mean_of_the_processes():
@@ -147,6 +145,37 @@ def test_running_statistics_are_the_mean_of_the_processes():
         torch.testing.assert_close(mean, (one + other) / 2 if one.is_floating_point() else one)
     for ours, theirs in ((averaged, averaged_too), (weights, weights_too)):
         assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def averaged(sizes):
+    """The mean of tensors whose sum in float32 depends on the order: 1e8 + 1 - 1e8 is 0, and 1e8 - 1e8 + 1 is 1."""
+    number = (1e8, 1.0, -1e8, 3.0)[dist.get_rank()]
+    tensors = [torch.full((size, 2), number) for size in sizes]
+    columns = torch.full((2, 3, 4, 5), number).to(memory_format=torch.channels_last)
+    count = torch.tensor(7)
+    processes.average_([*tensors, columns, count])
+    assert count == 7
+    return [*tensors, columns]
+
+
+def test_a_mean_is_summed_in_the_order_of_the_ranks_whatever_else_is_averaged():
+    for sizes in ((1,), (3, 1, 70_000), (70_000, 0, 3)):
+        for rank in launched.run(averaged, 4, sizes):
+            for tensor in rank:
+                assert torch.equal(tensor, torch.full_like(tensor, 0.75))  # (((1e8 + 1) - 1e8) + 3) / 4
+
+
+def started_from_other_weights():
+    original = training._model
+    training._model = lambda recipe, train, seed: original(recipe, train, seed + dist.get_rank())
+    run = training.begin(SMALL, 0, Workspace())
+    training._model = original
+    return [one.detach() for one in run.model.parameters()]
+
+
+def test_all_processes_start_from_the_weights_of_the_first():
+    first, second = launched.run(started_from_other_weights, 2)
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 def test_the_identity_of_a_checkpoint_is_that_of_before_for_one_process(tmp_path, monkeypatch):

@@ -17,6 +17,10 @@ class BlockShuffled(Ordering):
     Rule: example i belongs to block floor(i / block_size); sigma plays block after block in a random order of the
     blocks, and each block in a random order of its own. Blocks as large as the data, or of one example, give Shuffled.
 
+    Helps, theory: data on disk or far away, where neighbours are cheap to read together.
+
+    Hurts, theory: blocks of examples that are alike make batches that are alike.
+
     Cost: one permutation and one stable sort of N per epoch.
 
     Reference: Nguyen, Phan and Kalagnanam (2026), Learning to Shuffle: Block Reshuffling and Reversal Schemes for

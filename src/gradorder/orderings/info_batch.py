@@ -25,6 +25,10 @@ class InfoBatch(Ordering):
     batches are balanced over what stays. Inside FlipFlop an odd epoch has what its even partner had, also where the
     complete part begins with it.
 
+    Helps, theory: saves part of an epoch without a bias of the mean gradient.
+
+    Hurts, theory: the number of steps is not known up front; weights above one make the steps noisier.
+
     Cost: N random numbers and one permutation per epoch; the last losses of all examples are kept.
 
     Reference: Qin, Wang, Zheng et al. (2024), InfoBatch: Lossless Training Speed Up by Unbiased Dynamic Data Pruning.

@@ -1,8 +1,8 @@
 """An ordering is a rule: a request in, an order out.
 
-The sampler says what it knows about an epoch (`Request`), the rule says what the epoch visits (`Order`), and nobody asks
-further: a rule that leaves examples out names fewer, a rule that weighs them gives weights, a rule that cannot serve a
-request says so in an error.
+The sampler says what it knows about an epoch (`Request`), the rule says what the epoch visits (`Order`), and nobody
+asks further: a rule that leaves examples out names fewer, a rule that weighs them gives weights, a rule that cannot
+serve a request says so in an error.
 """
 
 from abc import ABC, abstractmethod
@@ -175,6 +175,7 @@ class Ordering(ABC):
 
     def inside(self, wrapper: "Ordering") -> None:
         """Called when another ordering is put around this one; raise a ValueError if that cannot work."""
+        del wrapper
 
     def learner(self, num_examples: int) -> Learner:
         """What learns from gradients for one sampler; by default nothing."""
@@ -240,14 +241,15 @@ def _check_indices(rule: Ordering, order: Order, num_examples: int, size: int | 
     has_size = 0 < len(indices) <= num_examples if size is None else len(indices) == size
     if indices.dtype != torch.int64 or indices.ndim != 1 or not has_size:
         raise ValueError(f"{promise}, got shape {tuple(indices.shape)} of {indices.dtype}")
-    lowest, highest = (int(value) for value in indices.aminmax())
+    named = indices.cpu().numpy()  # numpy marks places several times as fast as torch
+    lowest, highest = int(named.min()), int(named.max())
     if lowest < 0 or highest >= num_examples:
         raise ValueError(f"{promise}, got indices from {lowest} to {highest}")
     if order.repeats:
         return
-    is_named = torch.zeros(num_examples, dtype=torch.bool, device=indices.device)
-    is_named[indices] = True
-    if int(is_named.sum()) < len(indices):
+    is_named = np.zeros(num_examples, dtype=bool)
+    is_named[named] = True
+    if np.count_nonzero(is_named) < len(named):
         raise ValueError(f"{promise}, each at most once, got an example twice (Order(..., repeats=True) allows it)")
 
 

@@ -31,6 +31,12 @@ class PlackettLuce(Ordering):
     they are missing from the mean, which stays right only if they would have added nothing to it. A sampler's
     `drop_last` cuts the epoch after the weights are made, so that the mean is biased by what it cuts.
 
+    Helps, theory: hard examples come more often and no example is certain to be left out: the draw behind
+    `go.recommended`.
+
+    Hurts, theory: a low temperature is close to sorting, with its dangers; `unbiased` weights bring back the variance
+    that the selection removes.
+
     Cost: N random numbers and one sort of N per epoch.
 
     Reference: Plackett (1975), The Analysis of Permutations; the keys: Yellott (1977), The Relationship between Luce's

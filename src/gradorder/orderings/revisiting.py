@@ -29,6 +29,11 @@ class Revisiting(Wrapping):
 
     It helps where scores are remembered from training: what is never visited would keep its old score for ever.
 
+    Helps, theory: remembered scores: none gets older than `every` epochs, so that an example that was easy once is
+    looked at again.
+
+    Hurts, theory: a part of each epoch, 1/`every`, is not chosen by score.
+
     Cost: one more permutation of N per epoch, with labels one more sort.
 
     Reference: none known to us; it is this library's own.
@@ -52,7 +57,7 @@ class Revisiting(Wrapping):
         order = self.inner.order(replace(request, known=~sure))
         if order.weights is not None:
             self._check_room(request)
-        return order
+        return order if request.known is None else _with_first(order, ~request.known)
 
     def num_kept(self, request: Request) -> int | None:
         """As the inner ordering; one part at least must be kept."""
@@ -63,7 +68,7 @@ class Revisiting(Wrapping):
     def inside(self, wrapper: Ordering) -> None:
         """Refused where the wrapper never asks for some of the parts, or has parts of its own."""
         if isinstance(wrapper, Revisiting):
-            raise ValueError(f"inner must not put examples in front by itself, got {self}")
+            raise ValueError(f"inner must not force examples by itself, got {self}")  # noqa: TRY004 - right type, wrong one
         turns = {wrapper.source_epoch(epoch) % self.every for epoch in range(2 * self.every)}
         if len(turns) < self.every:
             raise ValueError(
@@ -104,3 +109,10 @@ class Revisiting(Wrapping):
                     f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
                     f"{which} with {count} examples keeps {num_kept}, and up to {most_forced} are forced"
                 )
+
+
+def _with_first(order: Order, is_first: torch.Tensor) -> Order:
+    """The same, with some of the examples in front."""
+    places = torch.argsort(is_first.to(order.indices.device)[order.indices].logical_not().byte(), stable=True)
+    weights = None if order.weights is None else order.weights[places]
+    return replace(order, indices=order.indices[places], weights=weights)

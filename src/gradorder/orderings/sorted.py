@@ -18,6 +18,16 @@ class Descending(Ordering):
 
     With steps a_1 >= a_2 >= ... and scores ||M_i|| it maximises sum_i a_i ||M_i|| (rearrangement inequality).
 
+    Helps, measured: with a step size that decreases per iteration it ends lowest on synthetic data and Boston (claim
+    C2).
+
+    Helps, theory: it makes the first-order term of the bound largest.
+
+    Hurts, measured: at a constant step size it ends above random order on the synthetic problem (claim C1).
+
+    Hurts, theory: the first batches hold the hardest examples only, wrong labels among them: with networks use
+    `labels`, `layout="dealt"` or a late `start_epoch`.
+
     Cost: one sort of N, and scores for every ordered epoch.
 
     Reference: Xu and Mirzasoleiman (2023), Ordering for Non-Replacement SGD (Theorems 1 and 3).
@@ -42,6 +52,14 @@ class Ascending(Ordering):
     Rule: score_{sigma(1)} <= score_{sigma(2)} <= ..., ties by index.
 
     It minimises what Descending maximises.
+
+    Helps, theory: a curriculum where hard examples are noise.
+
+    Helps, measured: with a step size that decreases per epoch it ends below random order on the synthetic problem
+    (claim C3).
+
+    Hurts, measured: with a step size that decreases per iteration it ends above the decreasing order on the synthetic
+    problem (claim C2).
 
     Cost: as Descending.
 

@@ -59,6 +59,6 @@ def _labels_of(dataset: Any) -> tuple[str, Any]:  # noqa: ANN401 - any data set
         name, labels = _labels_of(inner)
         return f"{name} of the subset", np.asarray(labels)[np.asarray(indices)]
     raise ValueError(
-        f"labels=True takes the data set's own `{'` or `'.join(ATTRIBUTES)}`, and {type(dataset).__name__} has neither: "
-        "pass the labels themselves"
+        f"labels=True takes the data set's own `{'` or `'.join(ATTRIBUTES)}`, and {type(dataset).__name__} has "
+        "neither: pass the labels themselves"
     )

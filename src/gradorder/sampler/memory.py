@@ -3,12 +3,13 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gradorder import checks
 from gradorder.errors import NonFiniteScoresError
 from gradorder.precision import widened
 from gradorder.ranks import Ranks
+from gradorder.sampler.layout import Indices
 
 _MOST_WAITING = 1000
 """Batches that wait before they are merged: few enough to bound the memory, enough to make merging rare."""
@@ -29,10 +30,10 @@ class ScoreMemory:
         self._num_examples = num_examples
         self._ranks = ranks
         self._scores: torch.Tensor | None = None
-        self._waiting: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]] = []
+        self._waiting: list[tuple[Indices, Indices, torch.Tensor]] = []
         self._num_steps = 0  # since `settle`: of several scores for one example the last one stays
 
-    def remember(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
+    def remember(self, indices: Indices, scores: torch.Tensor) -> None:
         """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
         if scores.device.type == "cpu":
             scores = _finite(indices, widened(scores))
@@ -41,7 +42,7 @@ class ScoreMemory:
                 return
         steps = np.full(len(indices), self._num_steps)
         self._num_steps += 1
-        self._waiting.append((steps, indices.numpy(), scores.clone()))
+        self._waiting.append((steps, indices, scores.clone()))
         if len(self._waiting) == _MOST_WAITING:
             self._waiting = [self._merged()]
 
@@ -75,8 +76,7 @@ class ScoreMemory:
         if not self._ranks.is_connected:
             if self._waiting:
                 _, indices, scores = self._taken()
-                where = torch.from_numpy(indices)
-                self._write(where, _finite(where, scores.cpu()))
+                self._write(indices, _finite(indices, scores.cpu()))
             return
         steps, indices, scores = self._taken()
         rows = torch.from_numpy(np.stack([steps, indices], 1))
@@ -84,39 +84,37 @@ class ScoreMemory:
         if len(scores):
             # As one process would have written them: step by step, and in a step the slices in the order of the ranks.
             order = rows[:, 0].argsort(stable=True)
-            where, scores = rows[order, 1], scores[order]
+            where, scores = rows[order, 1].numpy(), scores[order]
             self._write(where, _finite(where, scores))
 
-    def _taken(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]:
+    def _taken(self) -> tuple[Indices, Indices, torch.Tensor]:
         """What waits here, which then waits no longer."""
         empty = np.empty(0, dtype=np.int64)
         taken = self._merged() if self._waiting else (empty, empty, torch.empty(0))
         self._waiting, self._num_steps = [], 0
         return taken
 
-    def _merged(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], torch.Tensor]:
+    def _merged(self) -> tuple[Indices, Indices, torch.Tensor]:
         """All that waits as one, with the last score of each example; without waiting for an accelerator."""
         steps, indices = (np.concatenate([each[part] for each in self._waiting]) for part in (0, 1))
-        devices = {each[2].device for each in self._waiting}
-        scores = torch.cat(
-            [widened(each[2]) if len(devices) == 1 else widened(each[2]).cpu() for each in self._waiting]
-        )
+        waiting = [widened(each[2]) for each in self._waiting]
+        is_mixed = len({scores.device for scores in waiting}) > 1
+        scores = torch.cat([each.cpu() for each in waiting] if is_mixed else waiting)
         _, last = np.unique(indices[::-1], return_index=True)
         chosen = np.sort(len(indices) - 1 - last)
         return steps[chosen], indices[chosen], scores[torch.from_numpy(chosen).to(scores.device)]
 
-    def _write(self, indices: torch.Tensor, scores: torch.Tensor) -> None:
+    def _write(self, indices: Indices, scores: torch.Tensor) -> None:
         if self._scores is None:
             self._scores = torch.full((self._num_examples,), math.nan)
         if self._scores.dtype != scores.dtype:
             self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
         # In numpy the last of several scores for one example stays; torch leaves it open which.
-        self._scores.numpy()[indices.numpy()] = scores.numpy()
+        self._scores.numpy()[indices] = scores.numpy()
 
 
-def _finite(indices: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+def _finite(indices: Indices, scores: torch.Tensor) -> torch.Tensor:
     """Scores on the CPU, in float32 or better."""
-    # The sum of squares is cheap in every training step; only where it is not finite are the numbers looked at.
-    if not math.isfinite(scores.dot(scores)) and not bool(scores.isfinite().all()):
-        raise NonFiniteScoresError.of(scores, indices)
+    if not checks.are_finite(scores):
+        raise NonFiniteScoresError.of(scores, torch.from_numpy(indices))
     return scores

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 _INDICES_AT_ONCE = 2**16  # as Python ints; all of a large epoch at once would take 32 bytes for each
@@ -49,9 +51,14 @@ class EpochPlan:
         """Examples in global batch number `batch`."""
         return min(self.batch_size, len(self.sequence) - batch * self.batch_size)
 
-    def indices(self, batch: int) -> torch.Tensor:
+    @cached_property
+    def _numbers(self) -> npt.NDArray[np.int64]:
+        """The sequence for numpy, which cuts slices in a tenth of torch's time."""
+        return self.sequence.numpy()
+
+    def examples(self, batch: int) -> npt.NDArray[np.int64]:
         """This rank's examples of batch number `batch`."""
-        return self.sequence[self._places(batch)]
+        return self._numbers[self._places(batch)]
 
     def batch_weights(self, batch: int) -> torch.Tensor:
         """The weights of this rank's examples of batch number `batch`, a copy."""
@@ -70,7 +77,10 @@ class EpochPlan:
 
     def _places(self, batch: int) -> slice:
         start = batch * self.batch_size
-        first, last = self._slice_of(self.batch_length(batch))
+        length = self.batch_length(batch)
+        if self.num_replicas == 1:
+            return slice(start, start + length)
+        first, last = self._slice_of(length)
         return slice(start + first, start + last)
 
     def _slice_of(self, length: int) -> tuple[int, int]:

@@ -41,14 +41,15 @@ class EpochPlanner:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, got {self.layout!r}")
         if self.layout != "contiguous" and not self.ordering.needs_scores:
             raise ValueError(f"layout={self.layout!r} needs an ordering by scores, got {self.ordering}")
+        self.fraction(self.start_epoch)
         self._num_left(self.num_examples, 0)
         num_kept = self.ordering.num_kept(self._request(self.start_epoch))
         if num_kept is not None:
             self._num_left(num_kept, self.start_epoch)
         elif self.num_replicas > 1 and not self.drop_last:
             raise ValueError(
-                f"drop_last must be True with {self.ordering} on num_replicas={self.num_replicas}, got False: it decides "
-                "epoch by epoch how many examples stay, and some epoch would end in a batch with fewer examples than "
+                f"drop_last must be True with {self.ordering} on num_replicas={self.num_replicas}, got False: how many "
+                "examples stay is decided epoch by epoch, and some epoch would end in a batch with fewer examples than "
                 "processes"
             )
 
@@ -87,14 +88,11 @@ class EpochPlanner:
         if not self.is_ordered(epoch):
             request = replace(self._request(epoch), generator=epoch_generator(self.seed, epoch), keep=None)
             return self._laid_out(epoch, Shuffled().order(request), "contiguous")
-        request = replace(self._request(epoch), generator=self._generator(epoch), learned=learned)
-        if not self.ordering.needs_scores:
-            return self._laid_out(epoch, checked_order(self.ordering, request), self.layout)
-        if scores is None:
-            return self._laid_out(epoch, checked_order(self.ordering, request), "contiguous")
-        finite, known = _completed(scores)
-        request = replace(request, scores=finite, known=known)
-        return self._laid_out(epoch, checked_order(self.ordering, request), self.layout)
+        is_scored = self.ordering.needs_scores
+        finite, known = (None, None) if scores is None or not is_scored else _completed(scores)
+        request = self._request(epoch, generator=self._generator(epoch), scores=finite, known=known, learned=learned)
+        layout = "contiguous" if is_scored and finite is None else self.layout
+        return self._laid_out(epoch, checked_order(self.ordering, request), layout)
 
     def plan_of(self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None) -> EpochPlan:
         """This process's part of an epoch with the given global sequence, and weights beside it."""
@@ -102,18 +100,18 @@ class EpochPlanner:
         left = None if weights is None else weights[:num_left]
         return EpochPlan(epoch, sequence[:num_left], self.batch_size, self.num_replicas, self.rank, left)
 
-    def _request(self, epoch: int) -> Request:
-        """What is known of an epoch before it is planned."""
-        keep = None if self.keep == 1 and self.keep is not True else self.fraction(epoch)
-        numbers, counts = (None, None) if self.classes is None else (self.classes.numbers, self.classes.counts)
+    def _request(self, epoch: int, generator: torch.Generator | None = None, **known: torch.Tensor | None) -> Request:
+        """What is asked for in an epoch; without a generator and scores, to see how much that will be."""
+        classes = self.classes
         return Request(
             epoch,
             self.num_examples,
-            torch.Generator(),  # counting needs no random numbers; for an order it is replaced
-            classes=numbers,
-            class_counts=counts,
-            keep=keep,
+            generator or torch.Generator(),
+            classes=None if classes is None else classes.numbers,
+            class_counts=None if classes is None else classes.counts,
+            keep=None if self.keep == 1 else self.fraction(epoch),
             num_replicas=self.num_replicas,
+            **known,
         )
 
     def _generator(self, epoch: int, stream: int | None = None) -> torch.Generator:
@@ -154,7 +152,7 @@ class EpochPlanner:
 
 def _completed(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     """A finite score for every example, the largest for what was never scored; and which ones are known, if not all."""
-    known = ~scores.isnan()
-    if bool(known.all()):
+    if checks.are_finite(scores):
         return scores, None
-    return scores.masked_fill(~known, float(scores[known].max()) if bool(known.any()) else 0.0), known
+    known = ~scores.isnan()
+    return scores.masked_fill(~known, float(scores[known].max())), known

@@ -2,9 +2,11 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from numbers import Integral
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
@@ -15,7 +17,7 @@ from gradorder.orderings.learner import Learner
 from gradorder.ranks import Ranks, own_rank, world_size
 from gradorder.sampler.current import CurrentEpoch, Iteration
 from gradorder.sampler.labels import Classes
-from gradorder.sampler.layout import Layout
+from gradorder.sampler.layout import Indices, Layout
 from gradorder.sampler.memory import ScoreMemory
 from gradorder.sampler.notices import Notices
 from gradorder.sampler.plan import EpochPlan
@@ -191,63 +193,64 @@ class OrderedSampler(DistributedSampler[int]):
         """
         checks.integer("epoch", epoch, minimum=0)
         self._check_world_size()
-        current = self._current()
-        if current.is_resuming and epoch < self.epoch:
+        before = self._epoch
+        if before is not None and before.is_resuming and epoch < self.epoch:
             raise ValueError(
                 f"epoch must be at least {self.epoch}, where load_state_dict goes on, got {epoch}: does a framework "
                 "count epochs by itself? see gradorder.integrations"
             )
-        replans = epoch != self.epoch or (scores is not None and current.iteration.consumed == 0)
+        is_untouched = before is None or before.iteration.consumed == 0
+        replans = before is None or epoch != self.epoch or (scores is not None and is_untouched)
         if self._ranks.is_connected:
-            order = 0 if replans else current.plan.fingerprint
+            order = 0 if before is None or replans else before.plan.fingerprint
             kind = 0 if scores is None else 1 + callable(scores)
             self._ranks.agree("what set_epoch is called for", epoch=epoch, replans=replans, scores=kind, order=order)
         if replans:
-            self._replan(current, epoch, scores)
+            self._replan(before, epoch, scores)
 
-    def _replan(self, before: CurrentEpoch, epoch: int, given: Scores | None) -> None:
+    def _replan(self, before: CurrentEpoch | None, epoch: int, given: Scores | None) -> None:
+        ended = None if epoch == self.epoch else before
         with self._ranks.failing_together(f"planning epoch {epoch}"):
             self._memory.settle()
-            if epoch != self.epoch:
-                self._memory.forget(before.doubtful())
+            if ended is not None:
+                self._memory.forget(ended.doubtful())
             fresh, used = self._scores_for(before, epoch, given)
-            learner = self._learner_after(before, epoch)
+            learner = self._learner if ended is None else self._learner_after(ended)
             plan = self._planner.plan(epoch, used, learner.order())
         if self._ranks.is_connected:
             self._ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
-        is_counted = self._is_stepped and before.iteration.consumed > 0  # without step, nobody knows what was used
-        if is_counted and not before.is_finished and epoch != self.epoch:
-            self._notices.left_early(self.epoch, before.iteration.consumed, before.plan.num_batches)
+        # Without `step` nobody knows what was used; a resumed run counts what was handed out before.
+        if ended is not None and self._is_stepped and 0 < ended.iteration.consumed < ended.plan.num_batches:
+            self._notices.left_early(self.epoch, ended.iteration.consumed, ended.plan.num_batches)
         if fresh is not None:
             self._memory.replace(fresh)
         self._learner = learner
-        is_replayed = used is not None and self._planner.ordering.source_epoch(epoch + 1) <= epoch
-        source = self._planner.ordering.source_epoch(epoch)
-        self._adopt(CurrentEpoch(plan, source, used.clone() if is_replayed and used is not None else None))
+        source_epoch = self._planner.ordering.source_epoch
+        is_replayed = used is not None and source_epoch(epoch + 1) <= epoch
+        self._adopt(CurrentEpoch(plan, source_epoch(epoch), used.clone() if is_replayed and used is not None else None))
 
     def _scores_for(
-        self, before: CurrentEpoch, epoch: int, given: Scores | None
+        self, before: CurrentEpoch | None, epoch: int, given: Scores | None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The scores to remember, and those that order this epoch."""
         is_scored = self._planner.needs_scores(epoch)
         source = self._planner.ordering.source_epoch(epoch)
-        replays = is_scored and self._planner.start_epoch <= source < epoch and source == before.source_epoch
+        is_replay = is_scored and self._planner.start_epoch <= source < epoch
+        replayed = before if is_replay and before is not None and before.source_epoch == source else None
         if callable(given):
-            given = given() if is_scored and not replays else None
+            given = given() if is_scored and replayed is None else None
         fresh = None if given is None else checks.finite_scores(given, self.num_examples).cpu()
-        if replays:
-            return fresh, before.source_scores
+        if replayed is not None:
+            return fresh, replayed.source_scores
         if not is_scored:
             return fresh, None
         return fresh, self._memory.known() if fresh is None else fresh
 
-    def _learner_after(self, before: CurrentEpoch, epoch: int) -> Learner:
-        """What has learned from the current epoch: a copy, so that a plan that fails changes nothing."""
-        if epoch == self.epoch:
-            return self._learner
+    def _learner_after(self, ended: CurrentEpoch) -> Learner:
+        """What has learned from this epoch: a copy, so that a plan that fails changes nothing."""
         learner = copy.copy(self._learner)
-        is_due = before.iteration.issued > 0 and self._planner.is_ordered(self.epoch)
-        learner.end_epoch(self.epoch, len(before.plan.sequence), is_due=is_due)
+        is_due = ended.iteration.issued > 0 and self._planner.is_ordered(self.epoch)
+        learner.end_epoch(self.epoch, len(ended.plan.sequence), is_due=is_due)
         return learner
 
     def _check_world_size(self) -> None:
@@ -287,10 +290,10 @@ class OrderedSampler(DistributedSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place."""
-        return self._handed_out(self._current())
+        return chain.from_iterable(self._issued(self._current()))
 
-    def _handed_out(self, current: CurrentEpoch) -> Iterator[int]:
-        """The only loop over examples. A batch counts as issued when its first index is taken.
+    def _issued(self, current: CurrentEpoch) -> Iterator[list[int]]:
+        """The only loop over batches. One counts as issued when its first example is taken.
 
         Nothing changes before that: some loaders make an iterator and throw it away.
         """
@@ -303,7 +306,7 @@ class OrderedSampler(DistributedSampler[int]):
                     "for. Give the second one a sampler of its own"
                 )
             iteration.issued += 1
-            yield from batch
+            yield batch
 
     def _begin(self, current: CurrentEpoch) -> Iteration:
         """What is odd about an epoch is said when it begins: until then scores may still be given for it."""
@@ -353,7 +356,7 @@ class OrderedSampler(DistributedSampler[int]):
                 f"{batch} consumed already. Does the loader have sampler=sampler and "
                 f"batch_size=sampler.loader_batch_size, here {self.loader_batch_size}?"
             )
-        examples = plan.indices(batch)
+        examples = plan.examples(batch)
         if indices is not None:
             self._check_examples(indices, plan, batch, iteration.issued)
         elif iteration.is_out_of_step:
@@ -362,9 +365,8 @@ class OrderedSampler(DistributedSampler[int]):
                 raise StepError(f"step was not called for every batch before batch {batch} of epoch {self.epoch}")
             scores = None
         where = f"given to step for batch {batch} of epoch {self.epoch}"
-        rows = self._learner.checked(
-            f"gradients {where}", gradients, examples, is_due=self._planner.is_ordered(self.epoch)
-        )
+        is_due = self._planner.is_ordered(self.epoch)
+        rows = self._learner.checked(f"gradients {where}", gradients, examples, is_due=is_due)
         if scores is not None:
             self._remember(f"scores {where}", scores, examples)
         self._learner.learn(examples, rows)
@@ -373,7 +375,7 @@ class OrderedSampler(DistributedSampler[int]):
         if current.was_finished:
             self._notices.epoch_repeated(self.epoch)
 
-    def _remember(self, what: str, scores: torch.Tensor, examples: torch.Tensor) -> None:
+    def _remember(self, what: str, scores: torch.Tensor, examples: Indices) -> None:
         if self.num_replicas > 1 and not self._ranks.is_connected:
             raise RuntimeError(
                 f"step(scores) needs a process group of num_replicas={self.num_replicas} to bring the scores "
@@ -383,13 +385,11 @@ class OrderedSampler(DistributedSampler[int]):
         self._memory.remember(examples, checks.per_example(what, values, len(examples)))
 
     def _check_examples(self, given: Sequence[int] | torch.Tensor, plan: EpochPlan, batch: int, issued: int) -> None:
-        named = torch.as_tensor(given).cpu()
-        if torch.equal(named, plan.indices(batch)):
+        named = torch.as_tensor(given).cpu().numpy()
+        if np.array_equal(named, plan.examples(batch)):
             return
-        later = [other for other in range(batch + 1, issued) if torch.equal(named, plan.indices(other))]
-        which = (
-            f"they are those of batch {later[0]}: call step for every batch" if later else "nor those of a later one"
-        )
+        later = [other for other in range(batch + 1, issued) if np.array_equal(named, plan.examples(other))]
+        which = f"they are those of batch {later[0]}: call step for every batch" if later else "nor of a later one"
         raise StepError(
             f"indices must be the examples of batch {batch} of epoch {self.epoch}, for which step was not called yet, "
             f"and are not; {which}"
@@ -429,7 +429,7 @@ class OrderedSampler(DistributedSampler[int]):
         1.0 unless the next batch is cut in uneven slices.
         """
         plan, batch = self._current().plan, self._current().next_batch()
-        return len(plan.indices(batch)) * self.num_replicas / plan.batch_length(batch)
+        return len(plan.examples(batch)) * self.num_replicas / plan.batch_length(batch)
 
     # ---------------------------------------------------------------- state
 

@@ -1,8 +1,21 @@
-"""Selections: which examples of a batch to train on, and with which weights."""
+"""Selections: which examples of a batch to train on, and with which weights.
 
-from gradorder.selection.importance_sampling import ImportanceSampling as ImportanceSampling
-from gradorder.selection.keep_hardest import KeepHardest as KeepHardest
-from gradorder.selection.ordered_sgd import OrderedSGD as OrderedSGD
-from gradorder.selection.selection import Selection as Selection
-from gradorder.selection.selective_backprop import SelectiveBackprop as SelectiveBackprop
-from gradorder.selection.smallest_loss import SmallestLoss as SmallestLoss
+A new selection is a file here and its name below: what `gradorder` exports, its card, its place in the API and the
+tests of the contract follow from this list.
+"""
+
+from gradorder.selection.importance_sampling import ImportanceSampling
+from gradorder.selection.keep_hardest import KeepHardest
+from gradorder.selection.ordered_sgd import OrderedSGD
+from gradorder.selection.selection import Selection
+from gradorder.selection.selective_backprop import SelectiveBackprop
+from gradorder.selection.smallest_loss import SmallestLoss
+
+__all__ = [
+    "ImportanceSampling",
+    "KeepHardest",
+    "OrderedSGD",
+    "Selection",
+    "SelectiveBackprop",
+    "SmallestLoss",
+]

@@ -30,6 +30,16 @@ class KeepHardest(Selection):
     With several processes (torch.distributed) each keeps the hardest of its own slice of the batch, so that all
     train on as many. A count is of the whole batch, and the number of processes must divide it.
 
+    Helps, measured: on the synthetic problem, in the cell of the paper's main figure, it ends below selection in random
+    order and below no selection after equal epochs, by next to nothing (claim C6).
+
+    Helps, theory: a step on the half that matters, where scores are cheap next to the step.
+
+    Hurts, measured: on Boston it ends above training on all data in decreasing order, also by next to nothing (claim
+    C6).
+
+    Hurts, theory: wrong labels and outliers are among the hardest of their batch, and stay for certain.
+
     Cost: the score on all B examples; the training step on those kept.
 
     Reference: Yuetong Xu and Baharan Mirzasoleiman, 2023, "Ordering for Non-Replacement SGD", Algorithms 2 and 4.

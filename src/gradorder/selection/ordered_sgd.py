@@ -49,6 +49,11 @@ class OrderedSGD(Selection):
     least 1, from its own slice; call `observe` on all of them: it adds up what they counted, and all must be told the
     same accuracy.
 
+    Helps, theory: no extra pass with `mean`; minimises something between the mean and the largest loss.
+
+    Hurts, theory: with `mean` the step becomes no shorter: what it saves is epochs, if any; wrong labels as with every
+    rule that prefers large losses.
+
     Cost: with `mean`, a sort of s numbers; the step itself becomes no shorter. As a selection, a forward pass on all s
     examples and the training step on q.
 

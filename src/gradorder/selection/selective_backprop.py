@@ -37,6 +37,10 @@ class SelectiveBackprop(Selection):
     of its own. Averaging the gradients of the processes then gives each process the same weight, not each example.
     The state is that of this process: save and load it on each for a run that goes on exactly.
 
+    Helps, theory: adapts to the losses as they fall: the same share stays at any time.
+
+    Hurts, theory: batches of a different size each time; biased towards large losses, wrong labels among them.
+
     Cost: a forward pass on all B examples and the training step on those kept. With `chosen`, a sort of R numbers, but
     a backward pass as long as before: the saving needs the second forward pass.
 

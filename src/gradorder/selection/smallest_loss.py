@@ -30,6 +30,10 @@ class SmallestLoss(Selection):
 
     With several processes each chooses within its own slice of the batch.
 
+    Helps, theory: wrong labels and outliers, whose losses are large, are hardly ever chosen.
+
+    Hurts, theory: clean data: hard examples that are right are left out too, and most of the forward passes with them.
+
     Cost: a forward pass on all B examples; the training step on B / k of them.
 
     Reference: Vatsal Shah, Xiaoxia Wu and Sujay Sanghavi, 2020, "Choosing the Sample with Lowest Loss makes SGD

@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
 from numba import literal_unroll, types
 from numba.extending import overload
 
+from gradorder.compilation import compiled
 from gradorder.parts import ROUNDING
 from gradorder.sklearn.vectors import FLAGS, advance, prefetch, vector_dot
 
@@ -43,15 +43,13 @@ _FACTORIALS = tuple(float(math.factorial(k)) for k in range(12, -1, -1))
 
 
 def _compiled(function: F) -> F:
-    """Compiled at the first call for each kind of arguments, without the interpreter's lock, kept on disk."""
-    compiled: F = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-    return compiled
+    """Compiled with the options of this file."""
+    return compiled(function, **_OPTIONS)
 
 
 def _inlined(function: F) -> F:
     """As `_compiled`, for what a hot loop must not call: whether it is inlined is not left to chance."""
-    compiled: F = numba.njit(cache=True, nogil=True, forceinline=True, **_OPTIONS)(function)
-    return compiled
+    return compiled(function, forceinline=True, **_OPTIONS)
 
 
 def _chosen_by_type(stub: Callable[..., Any]) -> Callable[[F], F]:

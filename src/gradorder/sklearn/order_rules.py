@@ -56,7 +56,7 @@ def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int) 
             "OrderedSampler"
         )
     # An estimator has no gradients to give; an ordering that learns from them says so here.
-    ordering.learner(num_examples).checked("gradients", None, order.indices, is_due=True)
+    ordering.learner(num_examples).checked("gradients", None, order.indices.numpy(), is_due=True)
 
 
 def order_code(ordering: Ordering) -> int:

@@ -9,10 +9,10 @@ from rich.console import Console
 from torch.utils.data import Dataset
 
 import gradorder as go
-from gradorder_lab.compare import printed
+from gradorder_lab.compare import own, printed
 from gradorder_lab.compare import task as tasks
 from gradorder_lab.compare.comparison import Plan
-from gradorder_lab.compare.methods import BASELINE, CORE, METHODS, Setting
+from gradorder_lab.compare.methods import BASELINE, CORE, METHODS, Setting, named
 from gradorder_lab.compare.running import compare
 from gradorder_lab.compare.task import Split, Task
 from gradorder_lab.compare.training import Run
@@ -59,13 +59,17 @@ def run(settings: Settings, out: Path) -> None:
 
 def planned(settings: Settings) -> Plan:
     """The plan, if names and numbers are right: before anything is run."""
-    unknown = [name for name in settings.methods if name not in METHODS]
+    unknown = [name for name in settings.methods if name not in METHODS and ":" not in name]
     if unknown:
-        raise LabError(f"--method must be one of: {', '.join(METHODS)}; got {unknown[0]!r}")
+        raise LabError(
+            f"--method must be one of: {', '.join(METHODS)}; or module:name for an ordering of your own; "
+            f"got {unknown[0]!r}"
+        )
+    chosen = [name if name in METHODS else own.identified(name) for name in settings.methods]
     wrong = [budget for budget in settings.budgets if not 0 < budget <= 1]
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
-    methods = dict.fromkeys((BASELINE, *(settings.methods or CORE)))
+    methods = dict.fromkeys((BASELINE, *(chosen or CORE)))
     budgets = sorted({*settings.budgets, 1.0})
     _check_budgets(settings.task, methods, budgets)
     return Plan(settings.task, tuple(methods), tuple(budgets), seeds=settings.seeds)
@@ -77,7 +81,7 @@ def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets
     for method in methods:
         for budget in budgets:
             try:
-                METHODS[method].build(Setting(labels, task.batch_size, task.epochs, budget, seed=0))
+                named(method).build(Setting(labels, task.batch_size, task.epochs, budget, seed=0))
             except ValueError as error:
                 raise LabError(
                     f"{method} cannot have --budget {budget:g} with --epochs {task.epochs}: {error}"

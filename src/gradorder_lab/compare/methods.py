@@ -10,6 +10,7 @@ import torch
 import gradorder as go
 from gradorder.scores import Score
 from gradorder.selection import Selection
+from gradorder_lab.compare import own
 
 FORWARD = 1 / 3
 """The cost of a forward pass, where forward and backward together are 1."""
@@ -184,6 +185,16 @@ METHODS: Mapping[str, Method] = {
     "paper: within by error": _selected(lambda _: go.KeepHardest(_HALF, score=go.LogitError()), FORWARD + _HALF),
 }
 """Sort first is dealt over the batches: contiguous, it does not train from the first epoch on (see docs/neural.md)."""
+
+
+def named(name: str) -> Method:
+    """A method of the list, or an ordering of the user's own, `module:name` as `own.identified` gives it."""
+    if name in METHODS:
+        return METHODS[name]
+    rule = own.ordering(name)
+    # Losses of the training steps are its scores; weights are ones unless it gives some.
+    return Method(lambda setting: Strategy(setting.sampler(rule), remembers=rule.needs_scores, weighted=True))
+
 
 CORE = (BASELINE, RECOMMENDED, BALANCED, "InfoBatch", "Ordered SGD")
 """What runs on the larger tasks."""

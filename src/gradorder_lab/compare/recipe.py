@@ -7,7 +7,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 
 from gradorder_lab.compare import task as tasks
-from gradorder_lab.compare.methods import METHODS, Setting
+from gradorder_lab.compare.methods import Setting, named
 from gradorder_lab.compare.task import Task
 from gradorder_lab.compare.training import Run
 from gradorder_lab.neural.evaluation import evaluate
@@ -25,7 +25,7 @@ class CompareRecipe(Recipe):
     """A run of one row: accuracy and loss after the last step, and what it took.
 
     Args:
-        method: a key of `METHODS`.
+        method: a key of `METHODS`, or an ordering of the user's own as `own.identified` names it.
         step_size: the first one.
         budget: how much of plain training's cost may be spent.
         validates: whether it is measured on a held-out part of the training set, to choose a step size.
@@ -69,7 +69,7 @@ class CompareRecipe(Recipe):
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Train and measure."""
         split = tasks.load(self.task, None if workspace is None else workspace.data, validates=self.validates)
-        method = METHODS[self.method]
+        method = named(self.method)
         setting = Setting(split.train.labels, self.batch_size, self.epochs, self.budget, seed)
         model = tasks.make_model(self.model, split, seed)
         run = Run(

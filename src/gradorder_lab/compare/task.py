@@ -1,6 +1,5 @@
 """What is learned: data, network, and how long plain training takes on it."""
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from gradorder_lab import datasets, models
+from gradorder_lab.compare import own
 from gradorder_lab.compare.examples import LabelledTensors, Part
 from gradorder_lab.datasets import snippets, terrain
 from gradorder_lab.datasets.examples import Examples
@@ -159,13 +159,10 @@ def _builder(name: str) -> Builder:
 
 
 def _imported(name: str) -> Builder:
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    if ":" not in name:
         raise LabError(
             f"--model must be one of {', '.join(MODELS)}, or module:function with a function (classes, inputs) -> "
-            f"module, got {name!r}: {error}"
-        ) from error
-    builder: Builder = found
+            f"module, got {name!r}"
+        )
+    builder: Builder = own.imported(name, "--model")
     return builder

@@ -8,13 +8,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import signature
+from functools import reduce
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from gradorder.errors import RankError
 from gradorder.ranks import Ranks, own_rank, world_size
@@ -101,11 +99,26 @@ def in_order(indices: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 
 
 def average_(tensors: Iterable[torch.Tensor]) -> None:
-    """Replace each of these by its mean over the processes; whole numbers, which count steps, are equal already."""
+    """Replace each of these by its mean over the processes; whole numbers, which count steps, are equal already.
+
+    Every process adds up what all of them have, in the order of their ranks. So the bits follow from the numbers alone.
+    DistributedDataParallel sums in an order that depends on the steps since it was built: a resumed run would differ.
+    """
+    averaged = [tensor for tensor in tensors if tensor.is_floating_point()] if world_size() > 1 else []
+    if not averaged:
+        return
+    own = torch.cat([tensor.flatten() for tensor in averaged])
+    of_ranks = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(of_ranks, own)
+    mean = reduce(torch.add, of_ranks) / world_size()
+    for tensor, part in zip(averaged, mean.split([tensor.numel() for tensor in averaged]), strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
+def copy_from_first_(tensors: Iterable[torch.Tensor]) -> None:
+    """Replace each of these by the first process's."""
     for tensor in tensors if world_size() > 1 else ():
-        if tensor.is_floating_point():
-            dist.all_reduce(tensor)
-            tensor.div_(world_size())
+        dist.broadcast(tensor, 0)
 
 
 def first_then_others(read: Callable[[], T]) -> T:
@@ -115,21 +128,6 @@ def first_then_others(read: Callable[[], T]) -> T:
         found = [read()] if is_first() else []
     with group.failing_together("reading the data"):
         return found[0] if found else read()
-
-
-# ---------------------------------------------------------------- one network
-
-
-def data_parallel(model: nn.Module) -> nn.Module:
-    """The model, whose backward pass averages the gradients of all processes.
-
-    Buffers stay each process's own: BatchNorm trains with the statistics of the slice; see `average_`.
-    """
-    if world_size() == 1:
-        return model
-    known = signature(DistributedDataParallel).parameters  # torch 2.13 has given the argument another name
-    argument = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    return DistributedDataParallel(model, **{argument: False})  # type: ignore[arg-type]
 
 
 def as_in_whole_batch(
@@ -142,6 +140,8 @@ def as_in_whole_batch(
         images: the slice.
         loss_scale: of the sampler, which tells how large the whole batch is.
     """
+    if world_size() == 1:
+        return augment(images)
     num = round(len(images) * world_size() / loss_scale)
     mine = torch.arange(num, device=images.device).tensor_split(world_size())[own_rank()]
     whole = images.new_zeros(num, *images.shape[1:])

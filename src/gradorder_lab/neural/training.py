@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import gradorder as go
 from gradorder.batches import Batch
+from gradorder.ranks import world_size
 from gradorder.sampler import Layout
 from gradorder_lab import datasets, models
 from gradorder_lab.datasets import ImageDataset, random_crop_and_flip
@@ -78,7 +79,7 @@ class Training:
         # Convolutions are faster with the channels last; a layout changes rounding, never what is computed.
         self.model = _model(recipe, self.train, self.seed).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.network = processes.data_parallel(self.model)
+        processes.copy_from_first_(self.model.state_dict().values())
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
         )
@@ -120,8 +121,12 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.step_size(self.cost.updates, epoch)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(self.network(inputs), targets)
-        (loss if self.network is self.model else loss * self.sampler.loss_scale).backward()
+        loss = F.cross_entropy(self.model(inputs), targets)
+        if world_size() == 1:
+            loss.backward()
+        else:
+            (loss * self.sampler.loss_scale).backward()
+            processes.average_(cast("torch.Tensor", parameter.grad) for parameter in self.model.parameters())
         self.optimizer.step()
         self.cost.updates += 1
         num_examples = len(targets)
@@ -136,8 +141,6 @@ class Training:
         state = np.random.SeedSequence((self.seed, epoch, 1)).generate_state(1, np.uint64)
         generator = torch.Generator(self.device).manual_seed(int(state[0]))
         of_batch = partial(random_crop_and_flip, generator=generator)
-        if self.network is self.model:
-            return of_batch
         return lambda images: processes.as_in_whole_batch(of_batch, images, self.sampler.loss_scale)
 
     @contextmanager

@@ -10,12 +10,13 @@ the synthetic points have A_i = I, linear regression has one row (x_i, 1). The l
 """
 
 import numpy as np
-from numba import njit
+
+from gradorder.compilation import compiled
 
 BOTH, BY_ITERATE, BY_DATA = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _powers(pull: int, iterate: float, target: float) -> tuple[bool, bool]:  # pragma: no cover - compiled
     """Whether the quartic counts, whether the quadratic counts."""
     if pull == BOTH:
@@ -24,7 +25,7 @@ def _powers(pull: int, iterate: float, target: float) -> tuple[bool, bool]:  # p
     return is_negative, not is_negative
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _residual(directions: np.ndarray, targets: np.ndarray, w: np.ndarray, i: int, j: int) -> float:
     total: float = -targets[i, j]
     for k in range(w.shape[0]):
@@ -32,13 +33,13 @@ def _residual(directions: np.ndarray, targets: np.ndarray, w: np.ndarray, i: int
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _slope(pull: int, residual: float, iterate: float, target: float) -> float:
     quartic, quadratic = _powers(pull, iterate, target)
     return quartic * 4.0 * residual**3 + quadratic * 2.0 * residual
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def losses(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """f_i(w) of every example, (n,)."""
     values = np.zeros(directions.shape[0])
@@ -50,7 +51,7 @@ def losses(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray
     return values
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gradients(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The gradient of every f_i at w, (n, d)."""
     values = np.zeros((directions.shape[0], w.shape[0]))
@@ -62,7 +63,7 @@ def gradients(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndar
     return values
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gradient_norms(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """||M_i|| of every example at w, (n,)."""
     values = gradients(pull, directions, targets, w)
@@ -74,7 +75,7 @@ def gradient_norms(pull: int, directions: np.ndarray, targets: np.ndarray, w: np
     return norms
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def descend(  # noqa: PLR0917 - compiled functions take their arguments by position
     pull: int,
     directions: np.ndarray,

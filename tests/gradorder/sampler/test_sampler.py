@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from addresses import without_address
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
@@ -530,7 +531,7 @@ class Unsized(Dataset):
         ({"batch_size": 11, "drop_last": True}, r"batch_size must be at most the 10 examples of epoch 0"),
         ({"batch_size": 8, "drop_last": True, "keep": 0.5}, r"at most the 5 examples of epoch 0"),
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_bad_arguments_are_refused_at_construction(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):

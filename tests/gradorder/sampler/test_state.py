@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from addresses import without_address
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader
@@ -31,7 +32,7 @@ SETTINGS = [
     {"ordering": go.PlackettLuce(unbiased=True), "keep": 0.5, "labels": LABELS},
     {"layout": "shuffled", "keep": 0.6, "ordering": go.FlipFlop(go.PlackettLuce())},
 ]
-every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=str)
+every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=without_address)
 # Where losses come from `step` the first epoch has none; that it is said is tested elsewhere.
 may_lack_scores = pytest.mark.filterwarnings("ignore:epoch [0-3] is random and complete")
 

@@ -357,6 +357,20 @@ def test_a_read_only_install_works(tmp_path):
     assert (result.returncode, result.stdout) == (0, "3\n"), result.stderr
 
 
+def test_without_any_place_for_a_cache_it_is_compiled_anew():
+    """An install and a home that cannot be written to: no file can be made in any directory that numba tries."""
+    code = """
+import tempfile
+def refused(*given, **named):
+    raise PermissionError
+tempfile.TemporaryFile = refused
+from gradorder.sklearn.compiled import num_kept
+print(num_kept(0.5, 5), num_kept._cache.cache_path)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "3 None\n"), result.stderr
+
+
 def test_nothing_is_compiled_at_import():
     code = """
 import gradorder.sklearn.compiled as compiled

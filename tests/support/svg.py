@@ -1,0 +1,26 @@
+"""What an SVG shows: its words and its numbers, without the names that it uses inside."""
+
+import re
+
+_NUMBER = re.compile(r"(?<![\w#.-])-?\d+(?:\.\d+)?(?![\w.])")
+
+TOLERANCE = 1.5e-6
+"""Matplotlib writes six decimals. The same picture, computed with other last bits (1e-12 at most, for coordinates below
+1000), can be rounded up where it was rounded down: then a number differs by 1e-6."""
+
+
+def shown(svg):
+    """Everything but the numbers, in which every number is a mark, and the numbers.
+
+    A clip path or marker is named by a hash of its coordinates, last bits included: names are replaced by their place.
+    """
+    for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg))):
+        svg = re.sub(rf'(?<=[#"]){re.escape(name)}(?=[")])', f"name{place}", svg)
+    return _NUMBER.sub("number", svg), [float(number) for number in _NUMBER.findall(svg)]
+
+
+def is_same(one, other):
+    (words, numbers), (other_words, other_numbers) = shown(one), shown(other)
+    return words == other_words and all(
+        abs(number - other) <= TOLERANCE for number, other in zip(numbers, other_numbers, strict=True)
+    )
