@@ -24,7 +24,7 @@ class Stream(IterableDataset):
 
 
 def sampler(**settings):
-    return go.OrderedSampler(settings.pop("data", 10), settings.pop("batch_size", 2), **settings)
+    return go.OrderedSampler(**{"dataset_or_length": 10, "batch_size": 2, "ordering": go.Descending(), **settings})
 
 
 def planned(scores, **settings):
@@ -66,10 +66,10 @@ def consumed(scores):
 
 
 SAMPLER = {
-    "no examples": (lambda: sampler(data=0), "dataset_or_length.* 0"),
-    "negative length": (lambda: sampler(data=-3), "dataset_or_length.* -3"),
-    "empty data set": (lambda: sampler(data=[]), "dataset_or_length.*empty list"),
-    "iterable data set": (lambda: sampler(data=Stream()), "dataset_or_length must be map-style"),
+    "no examples": (lambda: sampler(dataset_or_length=0), "dataset_or_length.* 0"),
+    "negative length": (lambda: sampler(dataset_or_length=-3), "dataset_or_length.* -3"),
+    "empty data set": (lambda: sampler(dataset_or_length=[]), "dataset_or_length.*empty list"),
+    "iterable data set": (lambda: sampler(dataset_or_length=Stream()), "dataset_or_length must be map-style"),
     "batch size 0": (lambda: sampler(batch_size=0), "batch_size must be a positive integer, got 0"),
     "batch size 2.5": (lambda: sampler(batch_size=2.5), "batch_size must be a positive integer, got 2.5"),
     "batch size True": (lambda: sampler(batch_size=True), "batch_size must be a positive integer, got True"),
@@ -99,7 +99,10 @@ SAMPLER = {
     "step averaged": (lambda: consumed(torch.tensor(1.0)), "scores.*reduction"),
     "steps range": (lambda: sampler().num_steps(3, 2), "last_epoch must be an integer >= 3, got 2"),
     "state": (lambda: sampler().load_state_dict({}), "state"),
-    "state of another length": (lambda: sampler(data=9).load_state_dict(sampler().state_dict()), "10.*9|9.*10"),
+    "state of another length": (
+        lambda: sampler(dataset_or_length=9).load_state_dict(sampler().state_dict()),
+        "10.*9|9.*10",
+    ),
 }
 ORDERINGS = {
     "no scores": (lambda: ordered(go.Descending(), None, num_examples=3), "scores must be given"),
@@ -121,9 +124,9 @@ ORDERINGS = {
     "floor 0": (lambda: go.Undecided(go.PlackettLuce(), 0), "floor must be positive and finite, got 0"),
     "floor text": (lambda: go.Undecided(go.PlackettLuce(), "low"), "floor must be positive and finite, got 'low'"),
     "undecided at random": (lambda: go.Undecided(go.Shuffled()), r"inner must order by scores, got Shuffled\(\)"),
-    "undecided around": (
-        lambda: go.Undecided(go.Revisiting(go.PlackettLuce())),
-        "inner must not wrap another ordering, got Revisiting.*: put Undecided inside it",
+    "undecided around flip-flop": (
+        lambda: go.Undecided(go.FlipFlop(go.PlackettLuce())),
+        "inner must not replay epochs, got FlipFlop.*: put FlipFlop outside of everything else",
     ),
     "undecided text": (lambda: go.Undecided("random"), "inner must be .*'random'"),
     "negative losses": (

@@ -32,7 +32,7 @@ def balanced():
 
 
 def sampled(**settings):
-    sampler = go.OrderedSampler(6, 2, **settings)
+    sampler = go.OrderedSampler(6, 2, **{"ordering": go.Descending(), **settings})
     for epoch in range(2):
         sampler.set_epoch(epoch, scores=torch.arange(6.0))
         for _, targets in DataLoader(DATA, 2, sampler=sampler, generator=torch.Generator()):

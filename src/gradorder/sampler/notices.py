@@ -20,6 +20,7 @@ class Notices:
 
     def steps_changed(self, epoch: int, num_steps: int, expected: int) -> None:
         """The epoch is longer or shorter than a schedule was told."""
+        self._said.add("no_scores")  # this says it too
         self._say(
             f"steps_changed {epoch}",
             f"epoch {epoch} has {num_steps} steps, not the {expected} that num_steps counted, so a step-size schedule "
@@ -34,6 +35,7 @@ class Notices:
             f"epoch {epoch} was left after {num_used} of its {num_steps} steps: examples that did not come keep their "
             "old scores. If every batch was trained on, step was not called for each of them, or the loader has "
             "drop_last=True: then give drop_last to the sampler instead",
+            depth=5,
         )
 
     def step_missing(self, epoch: int, batch: int) -> None:
@@ -53,7 +55,8 @@ class Notices:
             f"epoch {epoch} is trained on again, in the same order: call set_epoch(epoch) before each epoch",
         )
 
-    def _say(self, what: str, message: str) -> None:
+    def _say(self, what: str, message: str, depth: int = 4) -> None:
+        """A warning at the line of the user's that is `depth` calls away."""
         if what not in self._said:
             self._said.add(what)
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, stacklevel=depth)

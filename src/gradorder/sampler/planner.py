@@ -41,6 +41,7 @@ class EpochPlanner:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, got {self.layout!r}")
         if self.layout != "contiguous" and not self.ordering.needs_scores:
             raise ValueError(f"layout={self.layout!r} needs an ordering by scores, got {self.ordering}")
+        self.fraction(self.start_epoch)
         self._num_left(self.num_examples, 0)
         num_kept = self.ordering.num_kept(self._request(self.start_epoch))
         if num_kept is not None:

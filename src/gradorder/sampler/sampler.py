@@ -219,7 +219,8 @@ class OrderedSampler(DistributedSampler[int]):
             plan = self._planner.plan(epoch, used, learner.order())
         if self._ranks.is_connected:
             self._ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
-        if ended is not None and ended.iteration.consumed > 0 and not ended.is_finished:
+        # Without `step` nobody knows what was used; a resumed run counts what was handed out before.
+        if ended is not None and self._is_stepped and 0 < ended.iteration.consumed < ended.plan.num_batches:
             self._notices.left_early(self.epoch, ended.iteration.consumed, ended.plan.num_batches)
         if fresh is not None:
             self._memory.replace(fresh)

@@ -45,7 +45,7 @@ def trained(way, settings, score):
     model = wrapped(new_model(), way)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     dataset = data()
-    sampler = go.OrderedSampler(dataset, BATCH, **settings)
+    sampler = go.OrderedSampler(dataset, BATCH, ordering=go.Descending(), **settings)
     loader = DataLoader(dataset, sampler.loader_batch_size, sampler=sampler)
     slices = []
     for epoch in range(EPOCHS):

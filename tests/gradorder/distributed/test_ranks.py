@@ -25,10 +25,10 @@ class Draws(go.Ordering):
     """With replacement: one example may be scored by two processes in one epoch."""
 
     needs_scores = True
-    with_replacement = True
 
-    def _order(self, scores, num_examples, epoch, generator):
-        return scores.multinomial(num_examples, replacement=True, generator=generator)
+    def order(self, request):
+        drawn = request.scores.multinomial(request.num_examples, replacement=True, generator=request.generator)
+        return go.Order(drawn, repeats=True)
 
 
 SETTINGS = {
@@ -67,7 +67,7 @@ def train(sampler, first_epoch=0, *, keeps_states=False):
         sampler.set_epoch(epoch)
         for batch in batches(sampler):
             slices.append((epoch, batch))
-            moment = epoch + sampler._progress.consumed / 10
+            moment = epoch + sampler._epoch.iteration.consumed / 10
             sampler.step(score(moment, batch))
             if keeps_states:
                 states.append(sampler.state_dict())
@@ -83,7 +83,7 @@ def put_together(ranks):
 
 
 def slices_of_every_setting():
-    return {name: train(go.OrderedSampler(SIZE, BATCH, **settings))[0] for name, settings in SETTINGS.items()}
+    return {name: train(new(**settings))[0] for name, settings in SETTINGS.items()}
 
 
 @cache
@@ -188,7 +188,7 @@ RESUMED = ["kept", "drawn", "flip-flop", "with replacement", "weighted", "pruned
 
 
 def states_after_every_step():
-    return {name: train(go.OrderedSampler(SIZE, BATCH, **SETTINGS[name]), keeps_states=True)[1] for name in RESUMED}
+    return {name: train(new(**SETTINGS[name]), keeps_states=True)[1] for name in RESUMED}
 
 
 def tails(states):
@@ -197,7 +197,7 @@ def tails(states):
     for name in RESUMED:
         results[name] = []
         for state in states[name]:
-            sampler = go.OrderedSampler(SIZE, BATCH, **SETTINGS[name])
+            sampler = new(**SETTINGS[name])
             sampler.load_state_dict(state)
             results[name].append(train(sampler, sampler.epoch)[0])
     return results
@@ -282,19 +282,26 @@ def error_of(action, *arguments):
     return None
 
 
+class Place(str):
+    """A device that calls itself an accelerator, to which tensors can be moved."""
+
+    __slots__ = ()
+    type = "cuda"
+
+
 class Elsewhere(torch.Tensor):
     """A CPU tensor that says it lives on an accelerator."""
 
     @property
     def device(self):
-        return torch.device("cuda")
+        return Place("cpu")
 
     def cpu(self):
         return self.as_subclass(torch.Tensor)
 
 
 def new(**settings):
-    return go.OrderedSampler(SIZE, BATCH, **settings)
+    return go.OrderedSampler(SIZE, BATCH, **{"ordering": go.Descending(), **settings})
 
 
 def different_scores(rank):

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from asking import order_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,10 @@ ORDERINGS = [
     go.Revisiting(go.PlackettLuce()),
     go.Revisiting(go.Shuffled(), every=3),
     go.FlipFlop(go.Revisiting(go.Descending(), every=3)),
+    go.Revisiting(go.InfoBatch(10), every=4),
     go.Undecided(go.PlackettLuce()),
+    go.Undecided(go.Revisiting(go.Descending())),
+    go.FlipFlop(go.Undecided(go.Revisiting(go.PlackettLuce(unbiased=True), every=5))),
     go.Revisiting(go.Undecided(go.PlackettLuce(0.5, unbiased=True), floor=0.5)),
     go.FlipFlop(go.Undecided(go.InfoBatch(10))),
     go.WithReplacement(),
@@ -49,12 +53,14 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def assert_is_an_order(ordering, order, num_examples):
+def assert_is_an_order(ordering, order, epoch, num_examples):
     assert order.dtype == torch.int64
     assert set(order.tolist()) <= set(range(num_examples))
     assert 1 <= len(order) <= num_examples
-    assert len(order) == num_examples or ordering.prunes
-    if not ordering.with_replacement:
+    request = go.Request(epoch, num_examples, generator())
+    assert ordering.num_kept(request) in (len(order), None)
+    assert len(order) == num_examples or ordering.num_kept(request) is None
+    if ordering != go.WithReplacement():
         assert len(set(order.tolist())) == len(order)
 
 
@@ -80,7 +86,7 @@ def test_has_a_card(ordering):
 @given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
 def test_gives_a_permutation(ordering, scores, epoch, seed):
     order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))
-    assert_is_an_order(ordering, order, len(scores))
+    assert_is_an_order(ordering, order, epoch, len(scores))
 
 
 @every_ordering
@@ -148,7 +154,7 @@ def test_scores_may_be_missing_only_where_none_are_needed(ordering):
         with pytest.raises(ValueError, match="num_examples must be given"):
             ordering(None, epoch=0, generator=generator())
         order = ordering(None, epoch=0, generator=generator(), num_examples=5)
-        assert_is_an_order(ordering, order, 5)
+        assert_is_an_order(ordering, order, 0, 5)
 
 
 @every_scored
@@ -165,3 +171,44 @@ def test_any_real_dtype(ordering, dtype):
     scores = torch.randperm(30).to(dtype)
     order = ordering(scores, epoch=1, generator=generator())
     assert torch.equal(order, ordering(scores.float(), epoch=1, generator=generator()))
+
+
+@every_scored
+@pytest.mark.parametrize("labels", [None, [0, 0, 1] * 8], ids=["no classes", "classes"])
+def test_what_was_never_scored_comes_first(ordering, labels):
+    """Under every rule, easiest first as well, and whatever score stands in for the unknown one."""
+    known = torch.ones(24, dtype=torch.bool)
+    never = [1, 5, 9, 22]
+    known[never] = False
+    classes = None if labels is None else torch.tensor(labels)
+    for stand_in in (0.0, 0.5, 100.0):
+        scores = torch.linspace(0.1, 3, 24).masked_fill(~known, stand_in)
+        order = order_of(ordering, scores, known=known, classes=classes)
+        revisited = "Revisiting" in str(ordering)  # its own front is among the first then
+        first = order.indices[: len(never) + (12 if revisited else 0)].tolist()
+        assert set(never) <= set(first), (stand_in, order)
+
+
+@every_ordering
+def test_what_is_kept_is_what_was_promised(ordering):
+    """With classes and without; a rule that cannot serve the request says so when it is asked how many."""
+    scores = torch.linspace(0.1, 3, 24) if ordering.needs_scores else None
+    for keep, classes in [(0.5, None), (0.55, torch.tensor([0, 0, 1] * 8)), (None, torch.tensor([0, 1, 2, 3] * 6))]:
+        request = go.Request(1, 24, generator(), classes=classes, keep=keep)
+        try:
+            promised = ordering.num_kept(request)
+        except ValueError as refusal:
+            assert "must not be given" in str(refusal)  # noqa: PT017 - whether it is refused is up to the rule
+            continue
+        order = order_of(ordering, scores, num_examples=24, epoch=1, keep=keep, classes=classes)
+        if promised is None:
+            assert 1 <= len(order.indices) <= 24
+            continue
+        assert promised == len(order.indices)
+        groups = (
+            [list(range(24))]
+            if classes is None
+            else [(classes == c).nonzero().flatten().tolist() for c in set(classes.tolist())]
+        )
+        for group in groups:
+            assert sum(i in group for i in order.indices.tolist()) == -(-round((keep or 1) * 100 * len(group)) // 100)

@@ -1,12 +1,13 @@
 import pytest
 import torch
+from asking import order_of
 
 import gradorder as go
 from gradorder.seeding import epoch_generator
 
 
 def order(ordering, scores, epoch, seed=0):
-    return ordering(scores, epoch=epoch, generator=epoch_generator(seed, ordering.noise_epoch(epoch))).tolist()
+    return ordering(scores, epoch=epoch, generator=epoch_generator(seed, ordering.source_epoch(epoch))).tolist()
 
 
 @pytest.mark.parametrize("inner", [go.Shuffled(), go.PlackettLuce(), go.Descending(), go.ShuffledOnce()], ids=str)
@@ -25,10 +26,34 @@ def test_new_pairs_are_new():
 
 def test_which_epoch_gives_noise_and_scores():
     ordering = go.FlipFlop(go.Shuffled())
-    assert [ordering.noise_epoch(epoch) for epoch in range(4)] == [0, 0, 2, 2]
-    assert [ordering.scores_epoch(epoch) for epoch in range(4)] == [0, 0, 2, 2]
-    assert [ordering.reverses(epoch) for epoch in range(4)] == [False, True, False, True]
-    assert go.FlipFlop(go.ShuffledOnce()).noise_epoch(5) == 0
+    assert [ordering.source_epoch(epoch) for epoch in range(4)] == [0, 0, 2, 2]
+    orders = [order_of(ordering, None, num_examples=5, epoch=epoch) for epoch in range(4)]
+    assert [each.backwards for each in orders] == [False, True, False, True]
+    assert go.FlipFlop(go.ShuffledOnce()).source_epoch(5) == 0
+
+
+def test_the_order_before_it_is_played_backwards_is_the_even_partners():
+    """With scores or without, with weights, and complete where the partner was."""
+    scores = torch.rand(20)
+    for inner, given in [(go.PlackettLuce(unbiased=True), scores), (go.InfoBatch(4), scores), (go.Descending(), None)]:
+        ordering = go.FlipFlop(inner)
+        known = {"num_examples": 20, "keep": None if isinstance(inner, go.InfoBatch) else 0.5}
+        for epoch in (0, 2):
+            even, odd = (order_of(ordering, given, epoch=epoch + turn, **known) for turn in (0, 1))
+            alone = order_of(inner, given, epoch=epoch, **known)
+            assert (even.backwards, odd.backwards, alone.backwards) == (False, True, False)
+            for each in (even, odd):
+                assert torch.equal(each.indices, alone.indices)
+                assert (each.weights is None) == (alone.weights is None)
+                assert alone.weights is None or torch.equal(each.weights, alone.weights)
+
+
+def test_it_is_the_outermost_of_all():
+    for wrapper in (go.Revisiting, go.FlipFlop, lambda inner: go.Undecided(inner)):
+        with pytest.raises(ValueError, match="inner must not replay epochs, got FlipFlop.*: put FlipFlop outside of"):
+            wrapper(go.FlipFlop(go.Descending()))
+    with pytest.raises(ValueError, match="inner must not replay epochs"):
+        go.FlipFlop(go.FlipFlop(go.Shuffled()))
 
 
 def test_refuses_what_is_no_ordering():

@@ -3,11 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from asking import order_of
 from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
-from gradorder.orderings import Made
-from gradorder.seeding import epoch_generator
 
 SCORES = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0, 8.0, 6.0, 0.0])  # the mean is 4.5
 LOW = {1, 2, 3, 4, 9}
@@ -16,9 +15,8 @@ HIGH = set(range(10)) - LOW
 
 def drawn(ordering, seed=0, epoch=0, scores=SCORES):
     """The order and the weights of one epoch."""
-    order = ordering(scores, epoch=epoch, generator=epoch_generator(seed, epoch))
-    weights = ordering.weights(order, Made(scores, epoch, epoch_generator(seed, epoch), len(scores)))
-    return order.tolist(), None if weights is None else weights.tolist()
+    order = order_of(ordering, scores, epoch=epoch, seed=seed)
+    return order.indices.tolist(), None if order.weights is None else order.weights.tolist()
 
 
 def test_low_ones_are_dropped_at_random_and_high_ones_stay():
@@ -169,8 +167,30 @@ def test_what_does_not_go_with_it_is_refused():
             go.OrderedSampler(10, 2, ordering=ordering, keep=keep)
     with pytest.raises(ValueError, match=r"drop_last must be True with InfoBatch.* on num_replicas=2, got False"):
         go.OrderedSampler(10, 2, ordering=ordering, num_replicas=2, rank=0)
-    with pytest.raises(ValueError, match="inner must not leave examples out"):
-        go.Revisiting(ordering)
+
+
+@pytest.mark.parametrize("every", [2, 5])
+def test_revisiting_brings_every_example_back(every):
+    """Its part of the examples stays and comes first, and weighs 1: it was sure to stay."""
+    ordering = go.Revisiting(go.InfoBatch(1000, ratio=0.95), every)
+    parts = []
+    for epoch in range(every):
+        order, weights = drawn(ordering, epoch=epoch, scores=torch.arange(100.0))
+        front = {i for i, weight in zip(order[: 100 // every], weights, strict=False) if weight == 1}
+        assert len(front) == 100 // every
+        assert len(order) < 100
+        assert set(order) > front
+        parts.append(front)
+    assert set.union(*parts) == set(range(100))
+
+
+def test_the_weighted_sum_of_a_revisited_epoch_is_right_on_average():
+    sums = []
+    for seed in range(2000):
+        order, weights = drawn(go.Revisiting(go.InfoBatch(100), 4), seed)
+        sums.append(sum(SCORES[i].item() ** 2 * weight for i, weight in zip(order, weights, strict=True)))
+    assert np.std(sums) > 0
+    assert abs(np.mean(sums) - (SCORES**2).sum().item()) < 4 * np.std(sums) / math.sqrt(2000)
 
 
 def test_bad_arguments_are_refused():

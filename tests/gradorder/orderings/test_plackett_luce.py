@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
+from asking import order_of
 
 import gradorder as go
-from gradorder.orderings import Made
 from gradorder.seeding import epoch_generator
 
 
@@ -82,11 +82,15 @@ SCORES = torch.tensor([0.5, 3.0, 1.0, 0.2, 2.0, 1.0, 4.0], dtype=torch.float64)
 SIMILAR = torch.tensor([1.0, 3.0, 1.5, 0.8, 2.0, 1.0, 2.5], dtype=torch.float64)  # so that weights vary little
 ZEROS = torch.tensor([0.5, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0], dtype=torch.float64)
 CLASSES = torch.tensor([0, 0, 1, 0, 1, 2, 1])
+UNEVEN = torch.tensor([0, 1, 0, 0, 1, 2, 0])
 
 
 def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
     """The kept examples of one epoch, the first `num_kept[c]` of each class, and their weights."""
     ordering = go.PlackettLuce(temperature, unbiased=True)
+    counts = [len(scores)] if classes is None else torch.bincount(classes).tolist()
+    shares = [kept / count for kept, count in zip(num_kept, counts, strict=True)]
+    found = order_of(ordering, scores, seed=seed, classes=classes, keep=min(shares))
     drawn = ordering(scores, epoch=0, generator=epoch_generator(seed, 0))
     of_class = [0] * len(scores) if classes is None else classes.tolist()
     left, kept = list(num_kept), []
@@ -94,9 +98,8 @@ def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
         if left[of_class[i]]:
             kept.append(i)
             left[of_class[i]] -= 1
-    kept = torch.tensor(kept)
-    weights = ordering.weights(kept, Made(scores, 0, epoch_generator(seed, 0), len(scores), classes))
-    return kept, weights
+    assert found.indices.tolist() == kept
+    return found.indices, found.weights
 
 
 def weights_slowly(scores, kept, temperature, seed, classes=None):
@@ -115,7 +118,9 @@ def weights_slowly(scores, kept, temperature, seed, classes=None):
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize(("num_kept", "classes"), [([3], None), ([7], None), ([2, 1, 1], CLASSES)], ids=str)
+@pytest.mark.parametrize(
+    ("num_kept", "classes"), [([3], None), ([7], None), ([2, 2, 1], CLASSES), ([2, 1, 1], UNEVEN)], ids=str
+)
 def test_weights_are_those_of_the_formula(temperature, num_kept, classes):
     for seed in range(20):
         kept, weights = kept_with_weights(SCORES, num_kept, temperature, seed, classes)
@@ -164,9 +169,9 @@ def test_complete_epochs_weigh_one_exactly():
 
 
 def test_only_an_unbiased_one_is_weighted():
-    assert not go.PlackettLuce().is_weighted
-    assert go.PlackettLuce().weights(None, Made(SCORES, 0, torch.Generator(), 7)) is None
-    assert go.PlackettLuce(unbiased=True).is_weighted
+    for keep in (None, 0.5):
+        assert order_of(go.PlackettLuce(), SCORES, keep=keep).weights is None
+        assert order_of(go.PlackettLuce(unbiased=True), SCORES, keep=keep).weights is not None
     with pytest.raises(TypeError, match="unbiased must be True or False, got 1"):
         go.PlackettLuce(unbiased=1)
     with pytest.raises(ValueError, match="temperature must be at least 1e-06 with unbiased=True, got 1e-09"):

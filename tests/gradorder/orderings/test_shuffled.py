@@ -9,7 +9,7 @@ def orders(ordering, seed, epochs, size=30):
         ordering(
             None,
             epoch=epoch,
-            generator=epoch_generator(seed, ordering.noise_epoch(epoch)),
+            generator=epoch_generator(seed, ordering.source_epoch(epoch)),
             num_examples=size,
         ).tolist()
         for epoch in epochs

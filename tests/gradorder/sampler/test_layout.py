@@ -1,3 +1,5 @@
+import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -6,7 +8,9 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gradorder.layouts import LAYOUTS, Classes, arranged, kept_part, num_kept, reversed_arrangement
+import gradorder as go
+from gradorder.sampler.labels import Classes
+from gradorder.sampler.layout import LAYOUTS, lay_out
 
 
 @st.composite
@@ -41,27 +45,27 @@ def dealt_slowly(order, batch_size):
 @given(problem=problems())
 def test_contiguous_without_classes_is_the_order_itself(problem):
     order, _, batch_size = problem
-    assert arranged(order, batch_size).tolist() == order.tolist()
+    assert lay_out(order, batch_size).tolist() == order.tolist()
 
 
 @given(problem=problems())
 def test_dealt_without_classes_is_dealing_cards(problem):
     order, _, batch_size = problem
-    assert arranged(order, batch_size, layout="dealt").tolist() == dealt_slowly(order, batch_size)
+    assert lay_out(order, batch_size, layout="dealt").tolist() == dealt_slowly(order, batch_size)
 
 
 def test_dealt_position_i_goes_to_batch_i_mod_num_batches():
     order = np.arange(24)
-    for number, batch in enumerate(batches(arranged(order, 6, layout="dealt"), 6)):
+    for number, batch in enumerate(batches(lay_out(order, 6, layout="dealt"), 6)):
         assert (batch % 4 == number).all()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("arrange", [arranged, reversed_arrangement])
+@pytest.mark.parametrize("backwards", [False, True])
 @given(problem=problems())
-def test_every_class_has_its_share_of_every_batch_to_within_one(layout, arrange, problem):
+def test_every_class_has_its_share_of_every_batch_to_within_one(layout, backwards, problem):
     order, labels, batch_size = problem
-    sequence = arrange(order, batch_size, layout=layout, classes=Classes.of(labels, len(labels)))
+    sequence = lay_out(order, batch_size, layout=layout, classes=labels[order], backwards=backwards)
     assert sorted(sequence) == sorted(order)
     counts = np.bincount(labels)
     for batch in batches(sequence, batch_size):
@@ -73,7 +77,7 @@ def test_every_class_has_its_share_of_every_batch_to_within_one(layout, arrange,
 @given(problem=problems())
 def test_contiguous_fills_each_class_in_its_order(layout, problem):
     order, labels, batch_size = problem
-    sequence = arranged(order, batch_size, layout=layout, classes=Classes.of(labels, len(labels)))
+    sequence = lay_out(order, batch_size, layout=layout, classes=labels[order])
     for label in np.unique(labels):
         assert sequence[labels[sequence] == label].tolist() == order[labels[order] == label].tolist()
 
@@ -81,7 +85,7 @@ def test_contiguous_fills_each_class_in_its_order(layout, problem):
 @given(problem=problems())
 def test_dealt_deals_each_class_round_by_round(problem):
     order, labels, batch_size = problem
-    sequence = arranged(order, batch_size, layout="dealt", classes=Classes.of(labels, len(labels)))
+    sequence = lay_out(order, batch_size, layout="dealt", classes=labels[order])
     for label in np.unique(labels):
         hands = [batch[labels[batch] == label].tolist() for batch in batches(sequence, batch_size)]
         rounds = [hand[turn] for turn in range(batch_size) for hand in hands if len(hand) > turn]
@@ -98,7 +102,7 @@ def test_dealt_deals_each_class_round_by_round(problem):
 def test_equal_classes_alternate(num_classes, per_class, batch_size, layout):
     labels = np.repeat(np.arange(num_classes), per_class)
     order = np.random.default_rng(0).permutation(len(labels))
-    sequence = arranged(order, batch_size, layout=layout, classes=Classes.of(labels, len(labels)))
+    sequence = lay_out(order, batch_size, layout=layout, classes=labels[order])
     for batch in batches(sequence, batch_size):
         in_full_rounds = len(batch) - len(batch) % num_classes
         for window in range(in_full_rounds - num_classes + 1):
@@ -109,12 +113,13 @@ def test_equal_classes_alternate(num_classes, per_class, batch_size, layout):
 def test_a_rare_class_is_spread_over_the_epoch_and_the_batch():
     labels = np.zeros(10_000, dtype=int)
     labels[:50] = 1
-    sequence = arranged(np.arange(10_000), 100, classes=Classes.of(labels, 10_000))
+    sequence = lay_out(np.arange(10_000), 100, classes=labels)
     where = np.flatnonzero([labels[batch].any() for batch in batches(sequence, 100)])
     assert len(where) == 50
     assert np.diff([-1, *where, 100]).max() <= 3
     many = np.repeat(np.arange(101), [9000] + [10] * 100)
-    sequence = arranged(np.random.default_rng(1).permutation(10_000), 100, classes=Classes.of(many, 10_000))
+    order = np.random.default_rng(1).permutation(10_000)
+    sequence = lay_out(order, 100, classes=many[order])
     for batch in batches(sequence, 100):
         assert 3 <= (many[batch[:50]] > 0).sum() <= 7  # of ten
 
@@ -122,21 +127,29 @@ def test_a_rare_class_is_spread_over_the_epoch_and_the_batch():
 @given(problem=problems(), keep=st.floats(0.01, 1))
 def test_keep_takes_the_first_of_each_class(problem, keep):
     order, labels, _ = problem
-    classes = Classes.of(labels, len(labels))
-    kept = kept_part(order, num_kept(keep, classes.counts), classes)
+    classes = Classes.of(labels, None, len(labels))
+    request = go.Request(
+        0,
+        len(order),
+        torch.Generator(),
+        classes=classes.numbers,
+        class_counts=classes.counts,
+        keep=keep,
+    )
+    kept = request.kept(torch.from_numpy(order)).numpy()
     assert kept.tolist() == [i for i in order if i in set(kept)]
     for label in np.unique(labels):
         expected = order[labels[order] == label]
-        expected = expected[: max(1, int(np.ceil(keep * len(expected))))]
+        expected = expected[: max(1, math.ceil(Fraction(str(keep)) * len(expected)))]
         assert kept[labels[kept] == label].tolist() == expected.tolist()
 
 
 @given(problem=problems(), layout=st.sampled_from(LAYOUTS), has_classes=st.booleans())
 def test_reversed_is_the_exact_reverse_where_all_batches_are_full(problem, layout, has_classes):
     order, labels, batch_size = problem
-    classes = Classes.of(labels, len(labels)) if has_classes else None
-    forward = arranged(order, batch_size, layout=layout, classes=classes)
-    backward = reversed_arrangement(order, batch_size, layout=layout, classes=classes)
+    classes = labels[order] if has_classes else None
+    forward = lay_out(order, batch_size, layout=layout, classes=classes)
+    backward = lay_out(order, batch_size, layout=layout, classes=classes, backwards=True)
     if len(order) % batch_size == 0:
         assert backward.tolist() == forward[::-1].tolist()
     if not has_classes and layout != "dealt":
@@ -155,16 +168,19 @@ def test_reversed_is_the_exact_reverse_where_all_batches_are_full(problem, layou
     ids=str,
 )
 def test_any_labels_become_classes(labels):
-    classes = Classes.of(labels, 4)
+    classes = Classes.of(labels, None, 4)
     values = np.asarray(labels)
-    assert classes.counts.sum() == 4
+    assert sum(classes.counts) == 4
+    assert classes.source == "labels"
+    for number, count in enumerate(classes.counts):
+        assert int((classes.numbers == number).sum()) == count > 0
     for i in range(4):
         for j in range(4):
-            assert (classes.ids[i] == classes.ids[j]) == (values[i] == values[j])
+            assert (classes.numbers[i] == classes.numbers[j]) == (values[i] == values[j])
 
 
 def test_bad_labels_are_refused():
     with pytest.raises(ValueError, match=r"labels must hold one label per example: expected shape \(5,\), got \(4,\)"):
-        Classes.of([0, 1, 2, 3], 5)
+        Classes.of([0, 1, 2, 3], None, 5)
     with pytest.raises(ValueError, match="labels must be integers, strings or booleans, got float64"):
-        Classes.of([0.5, 1.0], 2)
+        Classes.of([0.5, 1.0], None, 2)

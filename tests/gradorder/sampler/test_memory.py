@@ -1,11 +1,21 @@
 import copy
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
 
 import gradorder as go
-from gradorder.memory import ScoreMemory
+from gradorder.ranks import Ranks
+from gradorder.sampler import memory as memory_module
+from gradorder.sampler.memory import ScoreMemory
+
+
+class Place(str):
+    """A device that calls itself an accelerator, to which tensors can be moved."""
+
+    __slots__ = ()
+    type = "cuda"
 
 
 class Elsewhere(torch.Tensor):
@@ -13,7 +23,7 @@ class Elsewhere(torch.Tensor):
 
     @property
     def device(self):
-        return torch.device("cuda")
+        return Place("cpu")
 
 
 def test_scores_on_an_accelerator_wait_until_they_are_settled():
@@ -37,11 +47,26 @@ def test_the_error_survives_the_way_from_another_process():
 
 
 def test_an_unknown_score_stays_finite_even_above_the_largest_float():
-    memory = ScoreMemory(2)
+    """The rule sees a finite stand-in for it: the largest score there is, not one above it."""
+    seen = []
+
+    @dataclass(frozen=True)
+    class Watching(go.Ordering):
+        needs_scores = True
+
+        def order(self, request):
+            seen.append((request.scores.tolist(), request.known.tolist()))
+            return go.Order(request.kept(torch.arange(2)))
+
     largest = torch.finfo(torch.float32).max
-    memory.remember(torch.tensor([1]), torch.tensor([largest]))
-    memory.settle()
-    assert memory.complete().tolist() == [largest, largest]
+    sampler = go.OrderedSampler(2, 1, ordering=Watching())
+    iterator = iter(sampler)
+    example = next(iterator)
+    sampler.step(torch.tensor([largest]))
+    with pytest.warns(UserWarning, match="epoch 0 was left after 1 of its 2 steps"):
+        sampler.set_epoch(1)
+    assert seen == [([largest, largest], [index == example for index in range(2)])]
+    assert list(sampler)[0] != example
 
 
 def test_precision_is_kept():
@@ -70,10 +95,56 @@ def test_what_is_remembered_is_not_what_the_caller_changes_later():
     assert memory.known().tolist() == [1.0]
 
 
-def test_few_batches_wait_at_any_time():
+def test_on_the_cpu_of_one_process_nothing_waits():
+    memory = ScoreMemory(1)
+    for step in range(3):
+        memory.remember(torch.tensor([0]), torch.tensor([float(step)]))
+        assert memory.known().tolist() == [float(step)]
+        assert memory._waiting == []
+
+
+@pytest.mark.parametrize("where", ["accelerator", "several processes"])
+def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_of_batches(where, monkeypatch):
+    monkeypatch.setattr(memory_module, "_MOST_WAITING", 20)
+    generator = torch.Generator().manual_seed(0)
+    together = where == "several processes"
+    memory = ScoreMemory(30, Ranks(num=2, rank=0, is_connected=True)) if together else ScoreMemory(30)
+    expected = torch.full((30,), math.nan)
+    most = 0
+    for _ in range(500):
+        indices = torch.randperm(30, generator=generator)[:7]
+        scores = torch.rand(7, generator=generator)
+        memory.remember(indices, scores if together else scores.as_subclass(Elsewhere))
+        expected[indices] = scores
+        most = max(most, sum(len(each[2]) for each in memory._waiting))
+        assert len(memory._waiting) < 20
+    assert most <= 30 + 19 * 7
+    _, where_to, scores = memory._taken()
+    assert sorted(where_to) == list(range(30))
+    assert torch.equal(scores.as_subclass(torch.Tensor), expected[torch.from_numpy(where_to)])
+    assert memory.is_empty
+
+
+def test_the_real_number_of_waiting_batches_is_small():
+    """For losses of one number each, a few kilobytes."""
     memory = ScoreMemory(1)
     for step in range(2500):
-        memory.remember(torch.tensor([0]), torch.tensor([float(step)]))
-    assert memory.known().tolist() == [1999.0]
+        memory.remember(torch.tensor([0]), torch.tensor([float(step)]).as_subclass(Elsewhere))
+        assert len(memory._waiting) <= 1000
+    assert memory.known() is None
     memory.settle()
     assert memory.known().tolist() == [2499.0]
+
+
+def test_what_was_forgotten_was_never_scored():
+    memory = ScoreMemory(3)
+    memory.forget(torch.tensor([1]))
+    assert memory.known() is None
+    memory.remember(torch.tensor([0, 1, 2]), torch.tensor([1.0, 2.0, 3.0]))
+    memory.forget(torch.tensor([], dtype=torch.int64))
+    assert memory.known().tolist() == [1.0, 2.0, 3.0]
+    memory.forget(torch.tensor([1]))
+    assert memory.known().nan_to_num(-1).tolist() == [1.0, -1.0, 3.0]
+    memory.forget(torch.tensor([0, 2]))
+    assert memory.known() is None
+    assert memory.is_empty

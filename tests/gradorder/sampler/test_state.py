@@ -33,6 +33,8 @@ SETTINGS = [
     {"layout": "shuffled", "keep": 0.6, "ordering": go.FlipFlop(go.PlackettLuce())},
 ]
 every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=without_address)
+# Where losses come from `step` the first epoch has none; that it is said is tested elsewhere.
+may_lack_scores = pytest.mark.filterwarnings("ignore:epoch [0-3] is random and complete")
 
 
 def score(epoch, batch):
@@ -66,6 +68,7 @@ def run(sampler, *, first_epoch=0, uses_step=True, gives_scores=False, stop_afte
 
 
 @every_setting
+@may_lack_scores
 @pytest.mark.parametrize("gives_scores", [True, False])
 @pytest.mark.parametrize("uses_step", [True, False])
 def test_resuming_after_any_step(settings, gives_scores, uses_step):
@@ -79,10 +82,11 @@ def test_resuming_after_any_step(settings, gives_scores, uses_step):
 
 
 def new(settings):
-    return go.OrderedSampler(SIZE, BATCH, **settings)
+    return go.OrderedSampler(SIZE, BATCH, **{"ordering": go.Descending(), **settings})
 
 
 @every_setting
+@may_lack_scores
 def test_the_state_is_plain_tensors_and_numbers(settings):
     _, state = run(new(settings))
     assert all(isinstance(value, torch.Tensor | int | float | bool) for value in state.values())
@@ -130,7 +134,8 @@ def test_setting_the_loaded_epoch_keeps_the_place_and_another_epoch_drops_it():
     resumed.set_epoch(0, scores=lambda: pytest.fail("the epoch is under way"))
     assert len(list(resumed)) == SIZE - 2 * BATCH
     resumed.load_state_dict(state)
-    resumed.set_epoch(1)
+    with pytest.warns(UserWarning, match="epoch 0 was left after 2 of its 6 steps"):
+        resumed.set_epoch(1)
     assert len(list(resumed)) == SIZE
 
 
@@ -209,7 +214,7 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing():
         go.OrderedSampler(SIZE, 5, ordering=go.Descending()).load_state_dict(good)
     with pytest.raises(ValueError, match=r"state was made with seed=0, but this sampler has 1"):
         go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), seed=1).load_state_dict(good)
-    with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 1"):
+    with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 2"):
         sampler.load_state_dict({**good, "version": 0})
     with pytest.raises(ValueError, match=r"it has no 'version'"):
         sampler.load_state_dict({})

@@ -28,19 +28,17 @@ class Numbered(go.Ordering):
     """Weighs every example by its number, so that a weight says whose it is."""
 
     needs_scores = True
-    is_weighted = True
-    with_replacement = False
 
-    def _order(self, scores, num_examples, epoch, generator):
-        return torch.argsort(scores, descending=True, stable=True)
+    def order(self, request):
+        kept = request.kept(torch.argsort(request.scores, descending=True, stable=True))
+        return go.Order(kept, self.weights(kept))
 
-    def weights(self, kept, made):
-        assert (made.scores[kept].diff() <= 0).all()  # as ordered, not as laid out or reversed
+    def weights(self, kept):
         return kept.double()
 
 
 def new(**settings):
-    return go.OrderedSampler(SIZE, 4, keep=settings.pop("keep", 0.7), **settings)
+    return go.OrderedSampler(SIZE, 4, **{"ordering": go.Descending(), "keep": 0.7, **settings})
 
 
 def seen(sampler):
@@ -151,10 +149,10 @@ def test_ranks_with_other_weights_do_not_share_a_fingerprint():
     one, other = (new(ordering=Numbered()) for _ in range(2))
     for sampler in (one, other):
         sampler.set_epoch(0, scores=SCORES)
-    assert one._plan.fingerprint == other._plan.fingerprint
+    assert one._epoch.plan.fingerprint == other._epoch.plan.fingerprint
     state = one.state_dict()
     other.load_state_dict({**state, "weights": state["weights"] + 1})
-    assert one._plan.fingerprint != other._plan.fingerprint
+    assert one._epoch.plan.fingerprint != other._epoch.plan.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -167,7 +165,7 @@ def test_ranks_with_other_weights_do_not_share_a_fingerprint():
 )
 def test_weights_of_the_users_own_are_checked(weights, message):
     class Own(Numbered):
-        def weights(self, kept, made):
+        def weights(self, kept):
             return weights
 
     with pytest.raises(ValueError, match=message):
