@@ -29,7 +29,7 @@ def check_ordering(rule: Ordering) -> None:
     """Raise an AssertionError with what is wrong, if a rule does not keep the contract of `gradorder.Ordering`.
 
     It is asked for orders of a few sizes, epochs, fractions and classes, and used by a sampler. A rule may refuse
-    classes, a fraction or several processes with a ValueError from `num_kept`; a plain request it must serve.
+    classes, a fraction or several processes with a ValueError; a plain request it must serve.
 
     Example:
         >>> import gradorder as go
@@ -78,7 +78,7 @@ def _requests(rule: Ordering) -> Iterator[Request]:
         for epoch in _EPOCHS:
             generator = epoch_generator(size, rule.source_epoch(epoch))
             plain = Request(epoch, size, generator, scores if rule.needs_scores else None)
-            rule.num_kept(plain)  # this one must be served
+            _require(_serves(rule, plain), f"{rule} must serve a plain request, of {size} examples and nothing else")
             yield plain
             for change in ({"keep": 0.5}, {"classes": classes}, {"keep": 0.5, "classes": classes}, {"num_replicas": 2}):
                 request = replace(plain, **change)
@@ -87,8 +87,10 @@ def _requests(rule: Ordering) -> Iterator[Request]:
 
 
 def _serves(rule: Ordering, request: Request) -> bool:
+    """Whether neither the question nor, in small samples, the order itself is refused."""
     try:
         rule.num_kept(request)
+        rule.order(_again(request))
     except ValueError:
         return False
     return True
