@@ -9,7 +9,7 @@ score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
 GradientBalancing InfoBatch Revisiting Undecided WithReplacement BlockShuffled
 NonFiniteScoresError IterableDatasetError StepError OrderedSampler
-Selection KeepHardest OrderedSGD ImportanceSampling SelectiveBackprop SmallestLoss
+Selection KeepHardest TopLosses ImportanceSampling SelectiveBackprop SmallestLoss
 advise Advice recommended
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
 bounds

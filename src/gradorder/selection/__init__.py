@@ -6,16 +6,16 @@ tests of the contract follow from this list.
 
 from gradorder.selection.importance_sampling import ImportanceSampling
 from gradorder.selection.keep_hardest import KeepHardest
-from gradorder.selection.ordered_sgd import OrderedSGD
 from gradorder.selection.selection import Selection
 from gradorder.selection.selective_backprop import SelectiveBackprop
 from gradorder.selection.smallest_loss import SmallestLoss
+from gradorder.selection.top_losses import TopLosses
 
 __all__ = [
     "ImportanceSampling",
     "KeepHardest",
-    "OrderedSGD",
     "Selection",
     "SelectiveBackprop",
     "SmallestLoss",
+    "TopLosses",
 ]

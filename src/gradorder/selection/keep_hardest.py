@@ -1,6 +1,5 @@
 """The hardest part of a batch (Algorithms 2 and 4 of the paper)."""
 
-import math
 from dataclasses import dataclass, field
 from typing import final
 
@@ -10,6 +9,7 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch
 from gradorder.orderings.sorted import stable_argsort
+from gradorder.parts import part_of
 from gradorder.ranks import world_size
 from gradorder.scores import GradientNorm, Score
 from gradorder.selection.selection import Selection, batch_scores, check_score
@@ -73,4 +73,4 @@ class KeepHardest(Selection):
                     f"keep must be divisible by the {world_size()} processes that share a batch, got {self.keep}"
                 )
             return min(self.keep // world_size(), size)
-        return max(1, math.ceil(self.keep * size))
+        return part_of(self.keep, size)

@@ -70,7 +70,7 @@ class Strategy:
     weighted: bool = False
     gradients: bool = False
     select: Selection | None = None
-    top: go.OrderedSGD | None = None
+    top: go.TopLosses | None = None
 
     @property
     def needs_losses(self) -> bool:
@@ -150,8 +150,8 @@ def _info_batch(setting: Setting) -> Strategy:
     return Strategy(setting.sampler(go.InfoBatch(epochs)), remembers=True, weighted=True)
 
 
-def _ordered_sgd(setting: Setting) -> Strategy:
-    return Strategy(setting.sampler(go.Shuffled()), top=go.OrderedSGD(setting.batch_size))
+def _top_losses(setting: Setting) -> Strategy:
+    return Strategy(setting.sampler(go.Shuffled()), top=go.TopLosses(setting.batch_size))
 
 
 BASELINE = "random reshuffling"
@@ -173,7 +173,7 @@ METHODS: Mapping[str, Method] = {
     "GraB mean": _balanced("mean"),
     "GraB pairs": _balanced("pair"),
     "InfoBatch": Method(_info_batch, _INFO_EPOCH),
-    "Ordered SGD": Method(_ordered_sgd),
+    "Ordered SGD": Method(_top_losses),
     "importance sampling": _selected(
         lambda setting: go.ImportanceSampling(setting.batch_size, seed=setting.seed), FORWARD, _PRESAMPLED
     ),

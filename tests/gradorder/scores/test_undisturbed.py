@@ -26,7 +26,7 @@ def selective_backprop(model, batch):
 SELECTIONS = {
     "KeepHardest": go.KeepHardest(0.5),
     "SmallestLoss": go.SmallestLoss(2),
-    "OrderedSGD": go.OrderedSGD(6),
+    "TopLosses": go.TopLosses(6),
     "SelectiveBackprop": selective_backprop,
     "ImportanceSampling": importance_sampling,
     "ImportanceSampling, off": lambda model, batch: go.ImportanceSampling(2).weighted(model, batch)[0],

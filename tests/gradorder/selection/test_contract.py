@@ -27,7 +27,7 @@ def drawing(**settings):
 SELECTIONS = {
     "KeepHardest": lambda **settings: go.KeepHardest(0.5, **settings),
     "SmallestLoss": lambda **settings: go.SmallestLoss(3, **settings),
-    "OrderedSGD": lambda **settings: go.OrderedSGD(7, thresholds=(), fractions=(0.5,), **settings),
+    "TopLosses": lambda **settings: go.TopLosses(7, thresholds=(), fractions=(0.5,), **settings),
     "SelectiveBackprop": lambda **settings: go.SelectiveBackprop(2.0, **settings),
     "ImportanceSampling": drawing,
     "ImportanceSampling, off": lambda **settings: go.ImportanceSampling(3, **settings),
@@ -103,7 +103,7 @@ def test_scores_of_another_shape_are_refused(make):
 @pytest.mark.parametrize("name", with_state)
 @given(num_before=st.integers(0, 4), seed=st.integers(0, 2**40))
 def test_a_loaded_state_goes_on_where_it_was_saved(name, num_before, seed):
-    settings = {"score": by_value} | ({} if name == "OrderedSGD" else {"seed": seed})
+    settings = {"score": by_value} | ({} if name == "TopLosses" else {"seed": seed})
     generator = torch.Generator().manual_seed(seed)
     batches = [nested(torch.rand(9, generator=generator) ** 6) for _ in range(8)]
     first = SELECTIONS[name](**settings)
@@ -120,7 +120,7 @@ def test_a_loaded_state_goes_on_where_it_was_saved(name, num_before, seed):
         assert torch.equal(weights, other_weights)
 
 
-@pytest.mark.parametrize("name", [name for name in with_state if name != "OrderedSGD"])
+@pytest.mark.parametrize("name", [name for name in with_state if name != "TopLosses"])
 def test_the_seed_decides(name):
     def run(seed):
         select = SELECTIONS[name](seed=seed, score=by_value)

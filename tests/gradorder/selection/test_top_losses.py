@@ -16,14 +16,14 @@ STEPS = [(0.0, 1), (0.79, 1), (0.8, 2), (0.89, 2), (0.9, 4), (0.949, 4), (0.95, 
 
 @pytest.mark.parametrize(("accuracy", "divisor"), STEPS)
 def test_q_falls_as_the_paper_says(accuracy, divisor):
-    top = go.OrderedSGD(128)
+    top = go.TopLosses(128)
     top.observe(accuracy)
     assert top.q == 128 // divisor
 
 
 @pytest.mark.parametrize(("size", "expected"), [(100, [100, 50, 25, 12, 6]), (5, [5, 2, 1, 1, 1]), (1, [1] * 5)])
 def test_q_is_rounded_down_but_at_least_one(size, expected):
-    top = go.OrderedSGD(size)
+    top = go.TopLosses(size)
     seen = [top.q]
     for accuracy in (0.8, 0.9, 0.95, 0.995):
         top.observe(accuracy)
@@ -33,12 +33,12 @@ def test_q_is_rounded_down_but_at_least_one(size, expected):
 
 @given(percent=st.integers(1, 100))
 def test_a_fraction_of_100_is_as_many_per_cent(percent):
-    assert go.OrderedSGD(100, thresholds=(), fractions=(percent / 100,)).q == percent
+    assert go.TopLosses(100, thresholds=(), fractions=(percent / 100,)).q == percent
 
 
 def test_q_never_grows_back_unless_told_so():
     for may_grow, expected in [(False, 8), (True, 16)]:
-        top = go.OrderedSGD(32, may_grow=may_grow)
+        top = go.TopLosses(32, may_grow=may_grow)
         top.observe(0.93)
         top.observe(0.85)
         assert top.q == expected
@@ -54,7 +54,7 @@ def mean_of_largest(losses, q):
 
 @given(losses=st.lists(st.integers(-4, 4), min_size=1, max_size=24), stage=st.integers(0, 4))
 def test_mean_is_that_of_the_largest_and_only_they_get_a_gradient(losses, stage):
-    top = go.OrderedSGD(16)
+    top = go.TopLosses(16)
     top.observe((0.0, 0.8, 0.9, 0.95, 0.995)[stage])
     values = torch.tensor(losses, dtype=torch.float64, requires_grad=True)
     mean = top.mean(values)
@@ -67,7 +67,7 @@ def test_mean_is_that_of_the_largest_and_only_they_get_a_gradient(losses, stage)
 def test_a_selection_trains_on_the_examples_that_mean_counts():
     model = nn.Linear(4, 3)
     batch = (torch.randn(16, 4), torch.arange(16) % 3)
-    top = go.OrderedSGD(16)
+    top = go.TopLosses(16)
     top.observe(0.9)
     losses = go.cross_entropy(model, batch)
     chosen = top(model, batch)
@@ -78,13 +78,13 @@ def test_a_selection_trains_on_the_examples_that_mean_counts():
 
 
 def test_nan_is_not_hidden():
-    top = go.OrderedSGD(4, thresholds=(), fractions=(0.5,))
+    top = go.TopLosses(4, thresholds=(), fractions=(0.5,))
     for bad in (math.nan, -math.nan, math.inf):
         assert not torch.isfinite(top.mean(torch.tensor([1.0, 2.0, bad, 3.0])))
 
 
 def test_the_accuracy_is_counted_over_an_epoch():
-    top = go.OrderedSGD(4)
+    top = go.TopLosses(4)
     top.mean(torch.ones(4), correct=torch.tensor([True, True, True, True]))
     top.mean(torch.ones(4), correct=torch.tensor([True, True, True, True]))
     top.mean(torch.ones(2), correct=torch.tensor([True, False]))  # 9 of 10
@@ -95,14 +95,14 @@ def test_the_accuracy_is_counted_over_an_epoch():
     assert top.q == 1
     top.mean(torch.ones(4), correct=torch.tensor([True, True, True, False]))
     assert top.state_dict() == {"num_passed": 2, "num_correct": 3, "num_counted": 4}
-    again = go.OrderedSGD(4)
+    again = go.TopLosses(4)
     again.load_state_dict(saved)
     again.observe()
     assert again.state_dict() == {"num_passed": 2, "num_correct": 0, "num_counted": 0}
 
 
 def test_a_given_accuracy_begins_a_new_count():
-    top = go.OrderedSGD(4)
+    top = go.TopLosses(4)
     top.mean(torch.ones(4), correct=torch.ones(4) > 0)
     top.observe(0.1)
     with pytest.raises(ValueError, match="accuracy must be given"):
@@ -111,7 +111,7 @@ def test_a_given_accuracy_begins_a_new_count():
 
 def counted():
     rank = dist.get_rank()
-    top = go.OrderedSGD(32)
+    top = go.TopLosses(32)
     top.mean(torch.ones(10), correct=torch.arange(10) < (10 if rank else 6))  # 16 of 20, but 6 of 10 here
     top.observe()
     try:

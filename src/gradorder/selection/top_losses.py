@@ -9,17 +9,15 @@ from torch import nn
 
 from gradorder import checks
 from gradorder.batches import Batch
+from gradorder.parts import ROUNDING
 from gradorder.ranks import Ranks, world_size
 from gradorder.scores import Loss, Score
 from gradorder.selection import state as states
 from gradorder.selection.selection import Selection, batch_scores, check_score, own_values
 
-_ROUNDING = 1e-9
-"""0.29 * 100 is 28.999999999999996 in floating point, and is meant to be 29."""
-
 
 @final
-class OrderedSGD(Selection):
+class TopLosses(Selection):
     """The mean of the q largest losses of each batch; q falls as the training accuracy rises.
 
     With f_(1) >= f_(2) >= ... the losses of a batch of s examples, train on (f_(1) + ... + f_(q)) / q. At first q = s,
@@ -27,7 +25,7 @@ class OrderedSGD(Selection):
 
     Two ways of use. On the losses of your own training step, without another pass (as in its paper):
 
-        top = go.OrderedSGD(batch_size=128)
+        top = go.TopLosses(batch_size=128)
         logits = model(inputs)
         losses = F.cross_entropy(logits, targets, reduction="none")
         top.mean(losses, correct=logits.argmax(1) == targets).backward()
@@ -61,7 +59,7 @@ class OrderedSGD(Selection):
     Risk Minimization".
 
     Example:
-        >>> top = OrderedSGD(batch_size=4)
+        >>> top = TopLosses(batch_size=4)
         >>> losses = torch.tensor([1.0, 4.0, 2.0, 3.0])
         >>> top.mean(losses)
         tensor(2.5000)
@@ -93,7 +91,7 @@ class OrderedSGD(Selection):
     def q(self) -> int:
         """How many losses of a batch count now, on this process."""
         share = self._fractions[self._num_passed] * self._batch_size / world_size()
-        return max(1, math.floor(share + _ROUNDING))
+        return max(1, math.floor(share * (1 + ROUNDING)))
 
     def mean(self, losses: torch.Tensor, *, correct: torch.Tensor | None = None) -> torch.Tensor:
         """The mean of the q largest losses, a scalar with grad; of equal losses the first count.
