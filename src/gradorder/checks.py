@@ -99,8 +99,9 @@ def are_finite(values: torch.Tensor) -> bool:
     if values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64}:  # the common case, and quicker
         array = values.detach().numpy()
         # In a training step a sum of squares is quicker still; over many numbers it would start BLAS's threads.
-        if len(array) <= _SMALL and math.isfinite(array.dot(array)):
-            return True
+        with np.errstate(over="ignore"):  # the squares of finite numbers may be too large
+            if len(array) <= _SMALL and math.isfinite(array.dot(array)):
+                return True
         return bool(np.isfinite(array).all())
     return bool(torch.isfinite(values).all())
 
