@@ -53,7 +53,10 @@ class Answers(go.Ordering):
         ({"keep": 0.0}, r"keep must be in \(0, 1\], got 0.0"),
         ({"keep": 1.5}, r"keep must be in \(0, 1\], got 1.5"),
         ({"keep": True}, r"keep must be in \(0, 1\], got True"),
-        ({"known": torch.ones(5, dtype=torch.bool)}, r"known must hold one value per example, shape \(6,\), got \(5,\)"),
+        (
+            {"known": torch.ones(5, dtype=torch.bool)},
+            r"known must hold one value per example, shape \(6,\), got \(5,\)",
+        ),
         ({"known": torch.ones(6, 1, dtype=torch.bool)}, r"known must hold one value per example.*got \(6, 1\)"),
         ({"known": torch.ones(6)}, "known must be booleans, got torch.float32"),
         ({"classes": torch.zeros(7, dtype=torch.int64)}, r"classes must hold one value per example.*got \(7,\)"),
@@ -169,7 +172,10 @@ WHOLE = torch.arange(SIZE)
         (go.Order(WHOLE.int()), "must name 6 .* of torch.int32"),
         (go.Order(WHOLE + 1), "must name 6 .* got indices from 1 to 6"),
         (go.Order(WHOLE - 1), "must name 6 .* got indices from -1 to 4"),
-        (go.Order(torch.tensor([0, 1, 2, 3, 4, 4])), r"each at most once, got an example twice \(Order\(.*repeats=True"),
+        (
+            go.Order(torch.tensor([0, 1, 2, 3, 4, 4])),
+            r"each at most once, got an example twice \(Order\(.*repeats=True",
+        ),
         (go.Order(torch.tensor([0, 1, 2, 3, 4, 6]), repeats=True), "got indices from 0 to 6"),
         (go.Order(WHOLE, torch.ones(5)), r"must give one weight for each of 6 kept examples, got shape \(5,\)"),
         (go.Order(WHOLE, torch.ones(6, 1)), r"must give one weight for each of 6 .*got shape \(6, 1\)"),
