@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - called by mkdocs
 """Fill the tables of the documentation from the committed results, when the site is built.
 
-A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old. `<!-- cards: M -->`
-and `<!-- api: M -->` stand for the classes that module M lists.
+A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old.
+`<!-- cards: MODULE -->` and `<!-- api: MODULE -->` stand for the classes that a module lists.
 """
 
 import csv

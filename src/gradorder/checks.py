@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError
 
 _SMALL = 2048
+"""Numbers: far more than a batch has, and few enough for one thread."""
 
 
 def integer(name: str, value: object, *, minimum: int) -> int:
@@ -97,12 +98,10 @@ def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:
 def are_finite(values: torch.Tensor) -> bool:
     """Whether no number of this vector is NaN or infinite."""
     if values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64}:  # the common case, and quicker
-        array = values.detach().numpy()
         # In a training step a sum of squares is quicker still; over many numbers it would start BLAS's threads.
-        with np.errstate(over="ignore"):  # the squares of finite numbers may be too large
-            if len(array) <= _SMALL and math.isfinite(array.dot(array)):
-                return True
-        return bool(np.isfinite(array).all())
+        if len(values) <= _SMALL and math.isfinite(values.dot(values)):
+            return True
+        return bool(np.isfinite(values.detach().numpy()).all())
     return bool(torch.isfinite(values).all())
 
 
