@@ -101,8 +101,9 @@ class Request:
         by_class = np.argsort(classes, kind="stable")
         is_kept = np.zeros(len(order), dtype=bool)
         start = 0
-        for count, num_kept in zip(self.counts, self.num_kept, strict=True):
-            is_kept[by_class[start : start + num_kept]] = True
+        counts = self.counts if len(order) == self.num_examples else np.bincount(classes, minlength=len(self.counts))
+        for count, num_kept in zip(counts, self.num_kept, strict=True):
+            is_kept[by_class[start : start + min(count, num_kept)]] = True
             start += count
         return torch.from_numpy(is_kept).to(order.device)
 

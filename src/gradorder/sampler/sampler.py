@@ -225,6 +225,7 @@ class OrderedSampler(DistributedSampler[int]):
         if fresh is not None:
             self._memory.replace(fresh)
         self._learner = learner
+        self._steps.enter(plan)
         source_epoch = self._planner.ordering.source_epoch
         is_replayed = used is not None and source_epoch(epoch + 1) <= epoch
         self._adopt(CurrentEpoch(plan, source_epoch(epoch), used.clone() if is_replayed and used is not None else None))
@@ -268,7 +269,6 @@ class OrderedSampler(DistributedSampler[int]):
     def _adopt(self, current: CurrentEpoch) -> None:
         self._epoch = current
         self.epoch = current.plan.epoch
-        self._steps.enter(current.plan)
         # What DistributedSampler keeps, for those who read it.
         self.num_samples = current.plan.num_examples_of_rank
         self.total_size = len(current.plan.sequence)
@@ -318,6 +318,7 @@ class OrderedSampler(DistributedSampler[int]):
             keep = self._planner.fraction(epoch)
             if keep < 1 or epoch > 0:  # in epoch 0 the losses may be about to come
                 self._notices.no_scores(epoch, self._planner.ordering, keep)
+        self._steps.enter(current.plan)
         iteration = current.begin()
         if iteration.consumed == 0:
             self._learner.begin_epoch()

@@ -2,6 +2,7 @@ import copy
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -29,11 +30,11 @@ class Elsewhere(torch.Tensor):
 def test_scores_on_an_accelerator_wait_until_they_are_settled():
     memory = ScoreMemory(4)
     scores = torch.tensor([1.0, math.nan]).as_subclass(Elsewhere)
-    memory.remember(torch.tensor([2, 0]), scores)  # no look at the values, so no wait
+    memory.remember(np.array([2, 0]), scores)  # no look at the values, so no wait
     with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2 are NaN or infinite \(examples 0\)"):
         memory.settle()
-    memory.remember(torch.tensor([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(Elsewhere))
-    memory.remember(torch.tensor([1]), torch.tensor([2.0]).as_subclass(Elsewhere))
+    memory.remember(np.array([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(Elsewhere))
+    memory.remember(np.array([1]), torch.tensor([2.0]).as_subclass(Elsewhere))
     memory.settle()
     known = memory.known()
     assert known[:3].tolist() == [3.0, 2.0, 1.0]
@@ -71,8 +72,8 @@ def test_an_unknown_score_stays_finite_even_above_the_largest_float():
 
 def test_precision_is_kept():
     memory = ScoreMemory(3)
-    memory.remember(torch.tensor([0]), torch.tensor([0.1], dtype=torch.float64))
-    memory.remember(torch.tensor([1]), torch.tensor([0.5], dtype=torch.bfloat16))
+    memory.remember(np.array([0]), torch.tensor([0.1], dtype=torch.float64))
+    memory.remember(np.array([1]), torch.tensor([0.5], dtype=torch.bfloat16))
     memory.settle()
     assert memory.known().dtype == torch.float64
     assert memory.known()[0] == 0.1
@@ -80,8 +81,8 @@ def test_precision_is_kept():
 
 def test_of_several_scores_for_one_example_the_last_stays():
     memory = ScoreMemory(2)
-    memory.remember(torch.tensor([0, 1]), torch.tensor([1.0, 2.0]))
-    memory.remember(torch.tensor([1]), torch.tensor([3.0]))
+    memory.remember(np.array([0, 1]), torch.tensor([1.0, 2.0]))
+    memory.remember(np.array([1]), torch.tensor([3.0]))
     memory.settle()
     assert memory.known().tolist() == [1.0, 3.0]
 
@@ -89,7 +90,7 @@ def test_of_several_scores_for_one_example_the_last_stays():
 def test_what_is_remembered_is_not_what_the_caller_changes_later():
     memory = ScoreMemory(1)
     scores = torch.tensor([1.0])
-    memory.remember(torch.tensor([0]), scores)
+    memory.remember(np.array([0]), scores)
     scores.zero_()
     memory.settle()
     assert memory.known().tolist() == [1.0]
@@ -98,7 +99,7 @@ def test_what_is_remembered_is_not_what_the_caller_changes_later():
 def test_on_the_cpu_of_one_process_nothing_waits():
     memory = ScoreMemory(1)
     for step in range(3):
-        memory.remember(torch.tensor([0]), torch.tensor([float(step)]))
+        memory.remember(np.array([0]), torch.tensor([float(step)]))
         assert memory.known().tolist() == [float(step)]
         assert memory._waiting == []
 
@@ -114,7 +115,7 @@ def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_
     for _ in range(500):
         indices = torch.randperm(30, generator=generator)[:7]
         scores = torch.rand(7, generator=generator)
-        memory.remember(indices, scores if together else scores.as_subclass(Elsewhere))
+        memory.remember(indices.numpy(), scores if together else scores.as_subclass(Elsewhere))
         expected[indices] = scores
         most = max(most, sum(len(each[2]) for each in memory._waiting))
         assert len(memory._waiting) < 20
@@ -129,7 +130,7 @@ def test_the_real_number_of_waiting_batches_is_small():
     """For losses of one number each, a few kilobytes."""
     memory = ScoreMemory(1)
     for step in range(2500):
-        memory.remember(torch.tensor([0]), torch.tensor([float(step)]).as_subclass(Elsewhere))
+        memory.remember(np.array([0]), torch.tensor([float(step)]).as_subclass(Elsewhere))
         assert len(memory._waiting) <= 1000
     assert memory.known() is None
     memory.settle()
@@ -140,7 +141,7 @@ def test_what_was_forgotten_was_never_scored():
     memory = ScoreMemory(3)
     memory.forget(torch.tensor([1]))
     assert memory.known() is None
-    memory.remember(torch.tensor([0, 1, 2]), torch.tensor([1.0, 2.0, 3.0]))
+    memory.remember(np.array([0, 1, 2]), torch.tensor([1.0, 2.0, 3.0]))
     memory.forget(torch.tensor([], dtype=torch.int64))
     assert memory.known().tolist() == [1.0, 2.0, 3.0]
     memory.forget(torch.tensor([1]))

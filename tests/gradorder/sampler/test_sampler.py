@@ -196,6 +196,21 @@ def test_num_steps_counts_a_planned_epoch_as_it_is():
     assert sampler.num_steps(0, 2) == 5 + 3
 
 
+def test_looking_at_an_epoch_does_not_plan_it():
+    """A framework asks a loader how long it is before it counts the steps of its schedule."""
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
+    assert len(DataLoader(range(10), 2, sampler=sampler)) == 5
+    assert sampler.steps_left == 5
+    sampler.state_dict()
+    assert sampler.num_steps(0, 2) == 3 + 3
+    sampler.set_epoch(0, scores=SCORES)
+    assert len(list(sampler)) == 5  # examples: 3 steps, as counted
+    begun = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
+    with pytest.warns(UserWarning, match="epoch 0 is random and complete"):
+        next(iter(begun))
+    assert begun.num_steps(0, 2) == 5 + 3
+
+
 def test_a_broken_promise_is_said_aloud():
     sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     assert sampler.num_steps(0, 3) == 9
