@@ -13,7 +13,7 @@ OUT ?= runs
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test quick lint docs pictures check format bench soak clean
+.PHONY: help reproduce results test quick elsewhere lint docs pictures check format bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -27,6 +27,9 @@ test: $(VENV)/.installed-dev  ## run every test, doctests and README included, t
 
 quick: $(VENV)/.installed-dev  ## run the library's own tests, with fewer cases of every property: before a commit
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/gradorder
+
+elsewhere: $(VENV)/.installed-dev  ## run the sensitive tests as on other machines: processors, threads, locales, paths (tests/elsewhere.toml)
+	$(BIN)/python scripts/elsewhere.py --workers $(WORKERS)
 
 lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules
 	$(BIN)/ruff format --check .
