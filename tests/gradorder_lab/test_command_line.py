@@ -5,16 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
+from command import gradorder
 
 from gradorder_lab import cli, reproduction
 from gradorder_lab.experiments import EXPERIMENTS
 from gradorder_lab.store import Store, only_one
 
 MAIN = [sys.executable, "-c", "from gradorder_lab.cli import main; main()"]
-
-
-def gradorder(*arguments):
-    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, check=False)
 
 
 def in_one_line(result):

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder"]
-)  # imported once
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.reproduction"]
+)  # imported once, and then forked
 
 
 def run(function, num_ranks, *arguments, timeout=60):
@@ -29,9 +29,9 @@ def run(function, num_ranks, *arguments, timeout=60):
     with tempfile.TemporaryDirectory() as folder:
         pipes, processes = [], []
         for rank in range(num_ranks):
-            receiver, sender = _CONTEXT.Pipe(duplex=False)
+            receiver, sender = CONTEXT.Pipe(duplex=False)
             told = (sender, file, name, _packed(arguments), rank, num_ranks, f"{folder}/meeting", timeout)
-            processes.append(_CONTEXT.Process(target=_work, args=told, daemon=False))
+            processes.append(CONTEXT.Process(target=_work, args=told, daemon=False))
             pipes.append(receiver)
             processes[-1].start()
             sender.close()
