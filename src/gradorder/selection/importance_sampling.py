@@ -1,7 +1,7 @@
 """Importance sampling: draw by an upper bound of the gradient norm, undo the bias by weights, only while it pays."""
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Self, final
 
 import torch
 from torch import nn
@@ -133,6 +133,13 @@ class ImportanceSampling(Selection):
         draws, unprobed, told, uniform = (states.count(state, name) for name in names)
         self._tau, self._draws.num_made, self._num_unprobed = tau, draws, unprobed
         self._is_told, self._is_uniform = bool(told), bool(uniform)
+
+    @classmethod
+    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
+        """While it draws, and while it is off."""
+        drawing = cls(3, **settings)
+        drawing.observe(torch.tensor([1.0] + [0.0] * 99))
+        return (drawing, cls(3, **settings))
 
     def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
         size = num_examples(batch)

@@ -1,7 +1,7 @@
 """The hardest part of a batch (Algorithms 2 and 4 of the paper)."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Self, final
 
 import torch
 from torch import nn
@@ -61,6 +61,11 @@ class KeepHardest(Selection):
         else:
             checks.fraction("keep", self.keep)
         check_score(self.score)
+
+    @classmethod
+    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
+        """Half of the batch."""
+        return (cls(0.5, **settings),)
 
     def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
         scores = batch_scores(self.score, model, batch)

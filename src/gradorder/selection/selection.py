@@ -1,7 +1,7 @@
 """What every selection is: a rule from a model and a batch to the examples to train on, and their weights."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import torch
 from torch import nn
@@ -44,6 +44,11 @@ class Selection(ABC):
         """The chosen examples and one weight for each: train on `(weights * losses).mean()`."""
         indices, weights = self._chosen(model, batch)
         return take(batch, indices), torch.ones(len(indices), device=indices.device) if weights is None else weights
+
+    @classmethod
+    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
+        """Instances on which the contract of this library is tested, with these settings beside their own."""
+        return (cls(**settings),)
 
     def _chosen(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
         if num_examples(batch) == 0:

@@ -1,7 +1,7 @@
 """Of every few examples the one with the smallest loss: robust to outliers and wrong labels."""
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, Self, final
 
 import torch
 from torch import nn
@@ -51,6 +51,11 @@ class SmallestLoss(Selection):
     def __post_init__(self) -> None:
         checks.integer("k", self.k, minimum=1)
         check_score(self.score)
+
+    @classmethod
+    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
+        """One of three."""
+        return (cls(3, **settings),)
 
     def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
         losses = batch_scores(self.score, model, batch).double()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 import torch
 from torch import nn
@@ -144,6 +144,11 @@ class TopLosses(Selection):
         if correct > counted:
             raise ValueError(f"num_correct of state must be at most num_counted={counted}, got {correct}")
         self._num_passed, self._num_correct, self._num_counted = passed, correct, counted
+
+    @classmethod
+    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
+        """Half of the batch, from the start."""
+        return (cls(7, thresholds=(), fractions=(0.5,), **settings),)
 
     def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
         losses = batch_scores(self._score, model, batch)

@@ -458,7 +458,9 @@ def test_the_first_batch_skipped_and_the_epoch_left_early():
     assert_scores_are_their_own(sampler)
 
 
-@pytest.mark.xfail(reason="a skipped first batch shows at the end of the epoch only, and a state forgets it", strict=True)
+@pytest.mark.xfail(
+    reason="a skipped first batch shows at the end of the epoch only, and a state forgets it", strict=True
+)
 def test_the_first_batch_skipped_and_the_run_resumed():
     sampler = new()
     for number, batch in enumerate(loader_of(sampler, 0)):
