@@ -13,7 +13,6 @@ from gradorder import checks
 from gradorder.batches import Batch, num_examples
 from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_targets, num_targets
 from gradorder.precision import widened
-from gradorder.scores.layers.linear import outer
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 

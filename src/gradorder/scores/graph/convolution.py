@@ -1,4 +1,6 @@
-"""Three exact ways to the squared norm of each example's convolution weight gradient.
+"""The weight gradients of a convolution: dW[p, c, k] = sum_t g[p, t] a[c, s t + d k - pad] over output positions t.
+
+Three exact ways lead to the squared norm of each example's.
 
 For C input and P output channels, K kernel taps and T output positions, per example:
 
@@ -14,13 +16,14 @@ kernel runs, hence the last bits, hence orders.
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import torch
 from torch.nn import functional as F
 
-from gradorder.scores.layers.forms import OuterSum, row_squares
+from gradorder.scores.graph.forms import OuterSum, row_squares
 
 
 class Geometry(NamedTuple):
@@ -36,6 +39,24 @@ class Geometry(NamedTuple):
     def kernel(self) -> tuple[int, ...]:
         """Taps in each direction."""
         return self.weight[2:]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConvolutionSum:
+    """The weight gradients of a convolution with these inputs and output gradients, one per example."""
+
+    inputs: torch.Tensor
+    gradient: torch.Tensor
+    geometry: Geometry
+
+    def squares(self) -> torch.Tensor:
+        """By the cheapest way for these shapes."""
+        return convolution_squares(self.inputs, self.gradient, self.geometry)
+
+    def dense(self) -> torch.Tensor:
+        """(B, *weight)."""
+        return weight_gradients(self.inputs, self.gradient, self.geometry).unflatten(1, self.geometry.weight)
 
 
 def convolution_squares(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) -> torch.Tensor:
