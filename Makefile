@@ -13,7 +13,7 @@ OUT ?= runs
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench soak clean
+.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench zoo soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -67,6 +67,9 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/bounds.py
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
 	$(BENCH_PYTHON) benchmarks/neural_training.py
+
+zoo: $(VENV)/.installed-dev  ## try the gradient norms on every architecture of the zoo; writes the table of docs/zoo.md
+	$(BIN)/python tests/support/zoo_table.py
 
 soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
 	$(BIN)/python benchmarks/soak.py
