@@ -17,6 +17,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
 from gradorder.losses import Losses, cross_entropy
+from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
 from gradorder.scores import reference
 from gradorder.scores.undisturbed import undisturbed
@@ -83,11 +84,6 @@ def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) 
         warnings.filterwarnings("ignore", message="There is a performance drop")
         results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
     return results.detach(), values.detach()
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether memory has run out, on whatever device: no other way would need less."""
-    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
 
 
 class _ExampleLoss(nn.Module):

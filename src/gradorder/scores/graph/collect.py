@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.func import vmap
 
+from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
 from gradorder.scores.graph.forms import Dense, Form, OuterSum, sum_squares
 from gradorder.scores.graph.junctions import junction_rule
@@ -179,7 +180,9 @@ def _one_by_one(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tens
 
     try:
         results = vmap(backward)(*rows)
-    except RuntimeError:
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
         each = [backward(*(rows_of[i] for rows_of in rows)) for i in range(len(rows[0]))]
         results = tuple(torch.stack(column) for column in zip(*each, strict=True))
     following = iter(results)

@@ -126,6 +126,22 @@ class RowSum:
         return written if self.row_shape is None else written.unflatten(2, self.row_shape)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A parameter in blocks along its first dimension, each with gradients of its own."""
+
+    forms: Sequence[Form]
+
+    def squares(self) -> torch.Tensor:
+        """Blocks have no entry in common."""
+        return torch.stack([form.squares() for form in self.forms]).sum(0)
+
+    def dense(self) -> torch.Tensor:
+        """(B, blocks, ...)."""
+        return torch.stack([form.dense() for form in self.forms], 1)
+
+
 def sum_squares(forms: Sequence[Form]) -> torch.Tensor:
     """The squared norm of the sum of several gradients of one parameter, shape (B,)."""
     if len(forms) == 1:

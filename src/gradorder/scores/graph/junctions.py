@@ -12,7 +12,7 @@ import torch
 
 from gradorder.precision import widened
 from gradorder.scores.graph.convolution import ConvolutionSum, Geometry, weight_gradients
-from gradorder.scores.graph.forms import Dense, Form, OuterSum, RowSum
+from gradorder.scores.graph.forms import Blocks, Dense, Form, OuterSum, RowSum
 from gradorder.scores.graph.operations import Step
 from gradorder.scores.graph.place import Place, UnprovenError, examples_first, summed_to
 from gradorder.scores.graph.recurrent import recurrent
@@ -125,6 +125,19 @@ def _matrix_added(first: str, second: str) -> JunctionRule:
     return rule
 
 
+def _grouped(step: Step, gradient: torch.Tensor, number: int) -> Form:
+    """Rows in groups: every group is a product with a matrix of its own."""
+    del number
+    ends = step.saved("offs").tolist()
+    examples = step.place.examples().to(gradient.device)
+    inputs = widened(step.saved("self"))
+    blocks = []
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        own = Place(step.place.size, index=examples[start:end])
+        blocks.append(OuterSum(_rows(inputs[start:end], own), _rows(gradient[start:end], own)))
+    return Blocks(blocks)
+
+
 def _matrix_vector(step: Step, gradient: torch.Tensor, number: int) -> Form:
     del number
     rows = _rows(step.saved("self"), step.place)
@@ -139,10 +152,11 @@ def _convolution(step: Step, gradient: torch.Tensor, number: int) -> Form:
         return Dense(examples_first(gradient, step.place).flatten(3).sum((1, 3)))
     inputs = widened(step.saved("input"))
     shape = tuple(step.input_shape(1))
+    padding = tuple(step.saved("padding"))
     geometry = Geometry(
         shape,
         tuple(step.saved("stride")),
-        tuple(step.saved("padding")),
+        padding if len(padding) == len(shape) - 2 else padding * (len(shape) - 2),  # "valid" is kept as one zero
         tuple(step.saved("dilation")),
         step.saved("groups"),
     )
@@ -243,6 +257,7 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "EmbeddingBag": _embedding_bag,
     "Expand": _times(lambda _step, _number: 1.0),
     "FusedRmsNorm": _rms_norm,
+    "GroupedMm": _grouped,
     "Index": _indexed,
     "MaskedFill": _times(_filled),
     "MkldnnRnnLayer": recurrent,

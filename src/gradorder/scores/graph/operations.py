@@ -121,6 +121,11 @@ def _entrywise(step: Step) -> list[Place | None]:
     ]
 
 
+def _as_numbers(step: Step) -> list[Place | None]:
+    """A complex number as two along a new last dimension, or two as one."""
+    return [step.place]
+
+
 def _losses(step: Step) -> list[Place | None]:
     """Losses that torch can also reduce: without reduction, entry by entry."""
     if step.saved("reduction") != 0:
@@ -317,6 +322,44 @@ def picked(place: Place, index: torch.Tensor, length: int) -> Place:
     return Place(place.size, place.dim, index=examples).regular()
 
 
+def _probed(step: Step) -> list[Place | None]:
+    """An operation that only moves numbers about: where to is seen by sending each example's number back through it.
+
+    An entry that gets n times the number c of one example has n, n c and n c^2 from the numbers 1, c and c^2; from
+    several examples it gets something else.
+    """
+    place, shape = step.place, step.shape
+    codes = (place.examples() + 1.0).double()
+    by_dim = codes.view([-1 if dim == place.dim else 1 for dim in range(len(shape))])
+    written = by_dim.expand(tuple(shape)).contiguous().to(step.device)
+    with torch.no_grad():
+        sent = [step.node(written**power) for power in range(3)]
+    sums = [each if isinstance(each, tuple) else (each,) for each in sent]
+    return [
+        None if child is None else _owners(step, *(each[number] for each in sums))
+        for number, (child, _) in enumerate(step.edges)
+    ]
+
+
+def _owners(step: Step, counts: torch.Tensor, sums: torch.Tensor, squares: torch.Tensor) -> Place:
+    if not torch.equal(counts * squares, sums * sums):
+        raise step.unproven("it gives one number to several examples")
+    owners = torch.where(counts == 0, -1, (sums / counts).round() - 1).long()
+    for dim in range(owners.ndim):
+        flat = owners.movedim(dim, 0).flatten(1)
+        along = flat.amax(1)
+        if bool(((flat == along.unsqueeze(1)) | (flat < 0)).all()):
+            return Place(step.place.size, dim, index=along).regular()
+    raise step.unproven("the examples are not along a dimension before it")
+
+
+def _grouped_product(step: Step) -> list[Place | None]:
+    """Rows (R, k) in groups, each with a matrix of its own out of (E, k, c): experts."""
+    if step.place.dim != 0 or len(step.input_shape(1)) != 3 or step.saved("offs") is None:  # noqa: PLR2004
+        raise step.unproven("only rows in groups are understood")
+    return [step.place, None, *([None] * (len(step.edges) - 2))]
+
+
 def _index_added(step: Step) -> list[Place | None]:
     """Rows are added to others: those of an example to its own."""
     place = step.place
@@ -475,14 +518,15 @@ OPERATIONS: dict[str, Rule] = {
         "Copysign Cos Cosh Div Elu Erf Erfc Exp Exp2 Expm1 Floor Fmod Frac Gelu Hardshrink Hardsigmoid "
         "Hardswish Hardtanh Hypot LeakyRelu Lerp Lgamma Log Log10 Log1P Log2 LogSigmoid Logaddexp Logit MaskedFill "
         "Maximum Minimum Mish Mul NanToNum NativeDropout Neg Pow PreluKernel Reciprocal Relu Relu6 Remainder Round "
-        "Rsqrt Rsub Selu Sgn Sigmoid Sign Silu Sin Sinc Sinh Softplus Softshrink Sqrt Square Sub Tan Tanh Threshold "
+        "Rsqrt Rsub Real Imag Conj Complex Selu Sgn Sigmoid Sign Silu Sin Sinc Sinh Softplus Softshrink Sqrt Square Sub Tan Tanh Threshold "
         "ToCopy Tril Triu Trunc Where Xlogy Expand Erfinv",
     ),
+    **_named(_as_numbers, "ViewAsReal ViewAsComplex"),
     **_named(
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",
     ),
-    **_named(_along(), "Softmax LogSoftmax Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter ScatterAdd"),
+    **_named(_along(), "Softmax SafeSoftmax LogSoftmax FftC2C FftR2C FftC2R Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter ScatterAdd"),
     **_named(_along("dims"), "Roll Flip"),
     **_named(
         _reduction,
@@ -505,6 +549,8 @@ OPERATIONS: dict[str, Rule] = {
     **_named(_index_selected, "IndexSelect"),
     **_named(_indexed, "Index"),
     **_named(_index_added, "IndexAdd"),
+    **_named(_probed, "AsStrided CopySlices MaskedSelect MaskedScatter IndexPut IndexPutImpl IndexFill IndexCopy"),
+    **_named(_grouped_product, "GroupedMm"),
     **_named(_matrix_product, "Mm Bmm"),
     **_named(_matrix_product_added, "Addmm Baddbmm"),
     **_named(_matrix_vector, "Mv"),

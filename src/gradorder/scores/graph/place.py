@@ -100,7 +100,7 @@ class Place:
             return self
         for inner in {1, len(self.index) // self.size}:
             found = Place(self.size, self.dim, len(self.index) // self.size // inner, inner)
-            if torch.equal(found.examples().to(self.index.device), self.index):
+            if bool(((found.examples().to(self.index.device) == self.index) | (self.index < 0)).all()):
                 return found
         return self
 
@@ -131,6 +131,7 @@ def examples_first(tensor: torch.Tensor, place: Place) -> torch.Tensor:
 
 def _gathered(tensor: torch.Tensor, place: Place, index: torch.Tensor) -> torch.Tensor:
     """The rows of each example side by side, filled up with zeros to the longest."""
+    index = index.to(tensor.device)
     known = index >= 0
     order = torch.argsort(index, stable=True)[int((~known).sum()) :]
     counts = torch.bincount(index[known], minlength=place.size)

@@ -63,6 +63,8 @@ class Walk:
     steps: dict[Node, Step]
     junctions: list[Junction]
     shared: dict[Edge, Shared]
+    leaves: dict[Node, Place]
+    """Where the examples are in leaves that are no parameters, such as inputs that require grad."""
 
 
 def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
@@ -75,7 +77,8 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     Raises:
         UnprovenError: it cannot be told which numbers belong to which example.
     """
-    steps = _steps(losses)
+    leaves: dict[Node, Place] = {}
+    steps = _steps(losses, leaves)
     shared: dict[Edge, Shared] = {}
     junctions = []
     seen: set[Node] = set()
@@ -84,7 +87,7 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
         for number, (edge, place) in enumerate(zip(step.edges, inputs, strict=True)):
             if edge[0] is None or place is not None:
                 continue
-            found = shared.get(edge) or _shared(edge, counted, seen)
+            found = shared.get(edge) or _shared(edge, len(losses), counted, seen)
             if found.parameters:
                 shared[edge] = found
                 found.num_uses += 1
@@ -95,10 +98,10 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     for node in seen:
         if node in steps:
             raise UnprovenError(f"{kind_of(node)}: what it gives is used by all examples: examples are mixed")
-    return Walk(losses.grad_fn, {node: step for node, (step, _) in steps.items()}, junctions, shared)
+    return Walk(losses.grad_fn, {node: step for node, (step, _) in steps.items()}, junctions, shared, leaves)
 
 
-def _steps(losses: torch.Tensor) -> dict[Node, tuple[Step, list[Place | None]]]:
+def _steps(losses: torch.Tensor, leaves: dict[Node, Place]) -> dict[Node, tuple[Step, list[Place | None]]]:
     """Every operation that some example has for itself, from the losses on, with the places in its inputs."""
     root = losses.grad_fn
     places: dict[Node, list[Place | None]] = {root: _unknown(root)}
@@ -116,6 +119,7 @@ def _steps(losses: torch.Tensor) -> dict[Node, tuple[Step, list[Place | None]]]:
                 continue
             if type(child).__name__ == LEAF:
                 _check_leaf(child)
+                leaves[child] = leaves[child].merged(place) if child in leaves else place
                 continue
             if child in done:
                 raise UnprovenError(f"{kind_of(child)}: the graph was not made in one forward pass")
@@ -138,21 +142,24 @@ def _check_leaf(leaf: Node) -> None:
         )
 
 
-def _shared(edge: Edge, counted: set[int] | None, seen: set[Node]) -> Shared:
+def _shared(edge: Edge, size: int, counted: set[int] | None, seen: set[Node]) -> Shared:
     """What is behind a shared input; the operations behind it are added to `seen`."""
-    leaves = list(_leaves(edge[0], seen))
-    parameters = [leaf for leaf in leaves if (counted is None and isinstance(leaf, nn.Parameter)) or id(leaf) in (counted or ())]
-    found = Shared(edge, parameters)
+    leaves = list(_leaves(edge[0], size, seen))
+    found = Shared(edge, [leaf for leaf in leaves if _counts(leaf, counted)])
     node = edge[0]
     while kind_of(node) in LAYOUTS:
         found.layout.append(node)
         node = node.next_functions[0][0]
-    if type(node).__name__ == LEAF and parameters:
-        found.parameter = parameters[0]
+    if type(node).__name__ == LEAF and found.parameters:
+        found.parameter = found.parameters[0]
     return found
 
 
-def _leaves(node: Node, seen: set[Node]) -> Iterator[nn.Parameter]:
+def _counts(leaf: torch.Tensor, counted: set[int] | None) -> bool:
+    return isinstance(leaf, nn.Parameter) if counted is None else id(leaf) in counted
+
+
+def _leaves(node: Node, size: int, seen: set[Node]) -> Iterator[torch.Tensor]:
     """The leaves behind a node, each once."""
     own: set[Node] = set()
     stack = [node]
@@ -164,11 +171,21 @@ def _leaves(node: Node, seen: set[Node]) -> Iterator[nn.Parameter]:
         if type(node).__name__ == LEAF:
             yield node.variable
         else:
-            _check_no_batch(node)
+            _check_no_batch(node, size)
             stack.extend(child for child, _ in node.next_functions)
     seen |= own
 
 
-def _check_no_batch(node: Node) -> None:
-    """Shared means made of parameters alone; an operation on the batch's own numbers is not."""
-    del node
+_OF_DATA = {"Addmm": "mat1", "Mm": "self", "Bmm": "self", "Convolution": "input", "Embedding": "indices"}
+"""Operations by which data enters a graph, and the name under which they keep it."""
+
+
+def _check_no_batch(node: Node, size: int) -> None:
+    """What is shared is made of parameters alone, not of the batch: all examples would depend on it."""
+    kept = _OF_DATA.get(kind_of(node))
+    if kept is None:
+        return
+    is_data = kind_of(node) == "Embedding" or node.next_functions[kind_of(node) == "Addmm"][0] is None
+    data = getattr(node, f"_saved_{kept}") if is_data else None
+    if data is not None and data.ndim > 1 and len(data) == size:
+        raise UnprovenError(f"{kind_of(node)}: all examples depend on what it makes of the batch: examples are mixed")
