@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass
 
 import torch
+from right_or_refused import is_refusal
 from torch import nn
 
 import gradorder as go
@@ -123,10 +124,8 @@ def compared(method, right, model, batch, losses):
     """One word; where there is no right number, a refusal is what is right."""
     try:
         norms = method(model, batch, losses)
-    except ValueError as refusal:
-        return f"refused: {reason(refusal)}"
-    except Exception as failure:  # noqa: BLE001 - all others are in the table, too
-        return f"fails: {type(failure).__name__}"
+    except Exception as error:  # noqa: BLE001 - whatever it is, it goes into the table
+        return f"refused: {reason(error)}" if is_refusal(error) else f"fails: {type(error).__name__}"
     finally:
         model.zero_grad()
     return "exact" if right is not None and are_equal(norms, right) else "wrong"
