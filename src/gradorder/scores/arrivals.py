@@ -5,6 +5,7 @@ through the same operations, and they would be counted as the examples'. Each op
 against what the operations between it and the losses have sent.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -59,17 +60,10 @@ class Arrivals:
                 self._stranger = self._stranger or type(node).__name__
 
 
-def _is_sum(total: torch.Tensor, parts: "list[torch.Tensor] | tuple[torch.Tensor, ...]") -> bool:
+def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
+    """Whether nothing else was added. What was broadcast is summed up on its way."""
     with torch.no_grad():
-        expected = parts[0].to(total.dtype)
-        for part in parts[1:]:
-            expected = expected + part.to(total.dtype)
-        if len(parts) <= 2:  # noqa: PLR2004 - a sum of two has no order
-            return torch.equal(expected.expand_as(total), total) or _is_close(expected, total)
-        return _is_close(expected, total)
-
-
-def _is_close(expected: torch.Tensor, total: torch.Tensor) -> bool:
-    scale = total.abs().max()
-    allowed = _ROUNDINGS * torch.finfo(total.dtype).eps * scale
-    return bool(((expected - total).abs().max() <= allowed) | ~scale.isfinite())
+        expected = sum(part.to(total.dtype).sum_to_size(total.shape) for part in parts)
+        scale = total.abs().max()
+        allowed = _ROUNDINGS * torch.finfo(total.dtype).eps * scale
+        return bool(((expected - total).abs().max() <= allowed) | ~scale.isfinite())

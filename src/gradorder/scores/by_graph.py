@@ -23,7 +23,7 @@ def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
                     stack.callback(hook.remove)
             gradients = iter(torch.autograd.grad(losses.sum(), edges, allow_unused=True))
         for junction in last:
-            norms.meet(junction, [None if place is None else next(gradients) for place in junction.step.places])
+            met(norms, junction, tuple(None if place is None else next(gradients) for place in junction.step.places))
     with in_full_precision(losses.device):
         return norms.squares().to(losses.device)
 

@@ -76,8 +76,8 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
     size = num_examples(batch)
     if size == 0:
         return torch.zeros(0, device=parameters[0].device)
-    batch = map_tensors(_outside_inference, batch)
     with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
+        batch = map_tensors(_outside_inference, batch)
         values = checks.per_example("losses", losses(model, batch), size)
         try:
             norms = _by_graph(values, parameters)

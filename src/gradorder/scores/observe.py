@@ -79,7 +79,7 @@ class SeenGradients:
         Raises:
             ValueError: it cannot be proved which numbers belong to which example.
         """
-        if losses.ndim != 1 or not losses.requires_grad:
+        if losses.ndim != 1 or len(losses) == 0 or not losses.requires_grad:
             raise ValueError(
                 "losses must hold one number per example, with grad, shape (B,), "
                 f'got shape {tuple(losses.shape)}: use reduction="none"'
@@ -88,8 +88,8 @@ class SeenGradients:
             found = walk(losses, self._counted)
         except UnprovenError as reason:
             raise ValueError(
-                f"the gradients of single examples cannot be told apart in this batch: {reason}. "
-                "gradient_norms(model, batch) goes a slower way where there is one"
+                "it cannot be proved which numbers of this batch belong to which example, and perhaps the loss of one "
+                f"depends on other examples: {reason}. gradient_norms(model, batch) goes a slower way where there is one"
             ) from reason
         self._norms, self._weights = SquaredNorms(found, len(losses)), None
         self._stack.callback(losses.register_hook(partial(self._begin, self._norms)).remove)

@@ -1,7 +1,8 @@
 """From the gradients at the junctions to the squared norm of each example's gradient."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -11,8 +12,14 @@ from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
 from gradorder.scores.graph.forms import Dense, Form, OuterSum, sum_squares
 from gradorder.scores.graph.junctions import junction_rule
-from gradorder.scores.graph.operations import LEAF, Node, kind_of, output_shape
+from gradorder.scores.graph.operations import LEAF, Node, kind_of, output_shape, permutation
+from gradorder.scores.graph.place import summed_to
 from gradorder.scores.graph.walk import Edge, Junction, Shared, Walk
+
+try:
+    from torch.utils.checkpoint import GraphExecGroup
+except ImportError:  # before torch 2.9
+    GraphExecGroup = None  # type: ignore[assignment,misc]
 
 _EVERYTHING = "MkldnnRnnLayer"
 """The operation whose rule looks at the gradients of all its outputs."""
@@ -40,6 +47,7 @@ class SquaredNorms:
         self._waiting: dict[int, list[Form]] = {}
         self._derived: dict[Node, dict[int, list[Form]]] = {}
         self._missing = set(map(id, self._walk.junctions))
+        self._apart = None if GraphExecGroup is None else GraphExecGroup()
 
     @property
     def is_complete(self) -> bool:
@@ -55,10 +63,19 @@ class SquaredNorms:
         used = wide if step.kind == _EVERYTHING else next((g for g, p in zip(wide, step.places, strict=True) if p), None)
         if used is None or (isinstance(used, tuple) and not any(g is not None for g in used)):
             return  # no loss of any weight depends on it
-        with torch.no_grad():
+        with torch.no_grad(), self._own_unpacking():
             for number, edge in junction.shared.items():
                 self._add(self._walk.shared[edge], junction_rule(step, number)(step, used, number))
         step.notes.clear()
+
+    @contextmanager
+    def _own_unpacking(self) -> Iterator[None]:
+        """Checkpointed activations are handed out once in a backward pass, and autograd needs them too: ask apart."""
+        if self._apart is None or GraphExecGroup._get_current_group() is not None:  # noqa: SLF001 - no public way
+            yield
+        else:
+            with self._apart:
+                yield
 
     def _add(self, shared: Shared, form: Form) -> None:
         if shared.parameter is None:
@@ -101,16 +118,18 @@ def _in_layout_of_parameter(form: Form, layout: Sequence[Node]) -> Form:
     for node in layout:
         child, number = node.next_functions[0]
         shape = output_shape(child, number)
-        kind = kind_of(node)
-        if kind in {"Clone", "ToCopy", "Alias"}:
-            continue
-        if kind in {"T", "Transpose"} and len(shape) == 2 and isinstance(form, OuterSum):  # noqa: PLR2004 - a matrix
-            form = form.transposed()
-        elif kind in {"T", "Transpose", "Permute"}:
-            form = Dense(vmap(node)(form.dense().reshape(-1, *output_shape(node, 0))))
-        else:
+        if kind_of(node) in {"T", "Transpose", "Permute"}:
+            form = _permuted_back(form, permutation(node, len(shape)))
+        elif tuple(shape) != tuple(output_shape(node, 0)):
             form = Dense(form.dense().reshape(-1, *shape))
     return form
+
+
+def _permuted_back(form: Form, dims: list[int]) -> Form:
+    if isinstance(form, OuterSum) and dims == [1, 0]:
+        return form.transposed()
+    back = [dims.index(dim) + 1 for dim in range(len(dims))]
+    return Dense(form.dense().permute(0, *back))
 
 
 def _summed(forms: Sequence[Form], shape: Sequence[int]) -> torch.Tensor:
@@ -186,4 +205,7 @@ def _one_by_one(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tens
         each = [backward(*(rows_of[i] for rows_of in rows)) for i in range(len(rows[0]))]
         results = tuple(torch.stack(column) for column in zip(*each, strict=True))
     following = iter(results)
-    return [None if child is None else widened(next(following)) for child in inputs]
+    return [
+        None if child is None else summed_to(widened(next(following)), output_shape(child, number))
+        for child, number in node.next_functions
+    ]

@@ -246,7 +246,13 @@ def _embedding_bag(step: Step, gradient: torch.Tensor, number: int) -> Form:
     return RowSum(examples_first(indices, own), right, step.input_shape(0)[0])
 
 
+def _of_one_example(_step: Step, gradient: torch.Tensor, _number: int) -> Form:
+    """In a batch of one, a parameter's gradient is the example's."""
+    return Dense(gradient.unsqueeze(0))
+
+
 JUNCTIONS: dict[str, JunctionRule] = {
+    "AccumulateGrad": _of_one_example,
     "Add": _times(lambda step, number: 1.0 if number == 0 else float(step.saved("alpha"))),
     "Addmm": _matrix_added("mat1", "mat2"),
     "Baddbmm": _matrix_added("batch1", "batch2"),

@@ -168,19 +168,21 @@ def _viewed(step: Step) -> list[Place | None]:
     return [step.place.viewed(step.shape, step.input_shape(0))]
 
 
-def _transposed(step: Step) -> list[Place | None]:
-    place, ndim = step.place, len(step.shape)
-    first, second = step.dims("dim0", ndim)[0], step.dims("dim1", ndim)[0]
-    return [place.at({first: second, second: first}.get(place.dim, place.dim))]
-
-
-def _matrix_transposed(step: Step) -> list[Place | None]:
-    ndim = len(step.shape)
-    return [step.place.at({ndim - 1: ndim - 2, ndim - 2: ndim - 1}.get(step.place.dim, step.place.dim))]
+def permutation(node: Node, ndim: int) -> list[int]:
+    """Of a node that permutes dimensions: which dimension of the input each one of the output is."""
+    dims = list(range(ndim))
+    if hasattr(node, "_saved_dims"):
+        return [_from_front(dim, ndim) for dim in node._saved_dims]  # noqa: SLF001 - no public way
+    if hasattr(node, "_saved_dim0"):
+        first, second = _from_front(node._saved_dim0, ndim), _from_front(node._saved_dim1, ndim)  # noqa: SLF001
+    else:
+        first, second = ndim - 2, ndim - 1
+    dims[first], dims[second] = second, first
+    return dims
 
 
 def _permuted(step: Step) -> list[Place | None]:
-    return [step.place.at(step.dims("dims", len(step.shape))[step.place.dim])]
+    return [step.place.at(permutation(step.node, len(step.shape))[step.place.dim])]
 
 
 def _selected(step: Step) -> list[Place | None]:
@@ -191,12 +193,27 @@ def _selected(step: Step) -> list[Place | None]:
 
 
 def _cut(step: Step) -> list[Place | None]:
-    """A part of a dimension."""
-    place = _one_place(step)
-    (dim,) = step.dims("dim", len(step.input_shape(0)))
-    if dim == place.dim and step.input_shape(0)[dim] != place.length:
-        raise step.unproven("it cuts through the examples")
-    return [place]
+    """A part of a dimension, or several parts as outputs of their own."""
+    known = [(number, place) for number, place in enumerate(step.places) if place is not None]
+    shape, place = step.input_shape(0), known[0][1]
+    (dim,) = step.dims("dim", len(shape))
+    if dim != place.dim or shape[dim] == place.length:
+        return [_one_place(step)]
+    examples = torch.full((shape[dim],), -1, device=step.device)
+    for number, part in known:
+        start = _start(step, number, shape[dim])
+        spacing = step.saved("step") if step.kind == "Slice" else 1
+        examples[start : start + part.length * spacing : spacing] = part.examples().to(step.device)
+    return [Place(place.size, dim, index=examples).regular()]
+
+
+def _start(step: Step, number: int, length: int) -> int:
+    """Where along its dimension an output begins."""
+    if step.kind == "Slice":
+        return min(_from_front(step.saved("start"), length), length)
+    if step.kind.endswith("Split"):
+        return number * int(step.saved("split_size"))
+    return sum(step.saved("split_sizes")[:number])
 
 
 def _unbound(step: Step) -> list[Place | None]:
@@ -208,15 +225,14 @@ def _unbound(step: Step) -> list[Place | None]:
 
 def _joined(step: Step) -> list[Place | None]:
     """Inputs one behind the other along a dimension."""
-    place, shape = step.place, step.shape
-    (dim,) = step.dims("dim", len(shape))
+    place = step.place
+    (dim,) = step.dims("dim", len(step.shape))
     if dim != place.dim:
         return [place] * len(step.edges)
-    count = len(step.edges)
-    lengths = {output_shape(child, number)[dim] for child, number in step.edges if child is not None}
-    if place.index is not None or place.outer % count or lengths != {place.length // count}:
-        raise step.unproven("it joins examples of different batches")
-    return [Place(place.size, dim, place.outer // count, place.inner)] * count
+    if any(child is None for child, _ in step.edges):
+        raise step.unproven("it joins examples and constants")
+    parts = place.examples().split([output_shape(child, number)[dim] for child, number in step.edges])
+    return [Place(place.size, dim, index=part).regular() for part in parts]
 
 
 def _stacked(step: Step) -> list[Place | None]:
@@ -429,7 +445,10 @@ def _batch_norm(step: Step) -> list[Place | None]:
     if place is not None and place.dim == 1:
         return [place, place.at(0), place.at(0)]
     if place is None or step.saved("training"):
-        raise step.unproven("it normalises by the batch")
+        raise ValueError(
+            "BatchNorm normalises by the batch here, so there is no per-example gradient: use running statistics "
+            "(track_running_stats=True, in eval mode), GroupNorm or LayerNorm"
+        )
     return [place, None, None]
 
 
@@ -534,9 +553,7 @@ OPERATIONS: dict[str, Rule] = {
         "Nansum Aminmax",
     ),
     **_named(_viewed, "View UnsafeView ReshapeAlias ReshapeCopy Unsqueeze Squeeze Unflatten Flatten"),
-    **_named(_transposed, "Transpose Swapdims"),
-    **_named(_matrix_transposed, "T Mt MT"),
-    **_named(_permuted, "Permute"),
+    **_named(_permuted, "Permute Transpose T"),
     **_named(_selected, "Select"),
     **_named(_cut, "Slice Split SplitWithSizes UnsafeSplit UnsafeSplitWithSizes Chunk Narrow"),
     **_named(_unbound, "Unbind"),

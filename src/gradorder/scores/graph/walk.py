@@ -77,6 +77,8 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     Raises:
         UnprovenError: it cannot be told which numbers belong to which example.
     """
+    if len(losses) == 1:
+        return _of_one_example(losses, counted)
     leaves: dict[Node, Place] = {}
     steps = _steps(losses, leaves)
     shared: dict[Edge, Shared] = {}
@@ -99,6 +101,22 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
         if node in steps:
             raise UnprovenError(f"{kind_of(node)}: what it gives is used by all examples: examples are mixed")
     return Walk(losses.grad_fn, {node: step for node, (step, _) in steps.items()}, junctions, shared, leaves)
+
+
+def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
+    """In a batch of one everything belongs to the one example, and each leaf is a junction of its own."""
+    steps: dict[Node, Step] = {}
+    stack = [losses.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in steps:
+            steps[node] = Step(node, [Place(1)] * len(_unknown(node)))
+            stack.extend(child for child, _ in node.next_functions)
+    leaves = {node: step for node, step in steps.items() if type(node).__name__ == LEAF}
+    counting = {node: step for node, step in leaves.items() if _counts(node.variable, counted)}
+    junctions = [Junction(step, {0: (node, 0)}) for node, step in counting.items()]
+    shared = {(node, 0): Shared((node, 0), [node.variable], 1, node.variable) for node in counting}
+    return Walk(losses.grad_fn, steps, junctions, shared, {node: Place(1) for node in leaves})
 
 
 def _steps(losses: torch.Tensor, leaves: dict[Node, Place]) -> dict[Node, tuple[Step, list[Place | None]]]:
