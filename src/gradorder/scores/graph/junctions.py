@@ -236,14 +236,28 @@ def _embedding_bag(step: Step, gradient: torch.Tensor, number: int) -> Form:
     del number
     mode, indices, offsets = step.saved("mode"), step.saved("indices"), step.saved("offsets")
     place = step.places[0] or step.place
+    if mode == _MAX:
+        return _largest(examples_first(step.saved("result3"), place), examples_first(gradient, place), step)
     bags = torch.searchsorted(offsets, torch.arange(len(indices), device=indices.device), right=True) - 1
     counts = (indices != step.saved("padding_idx")).to(gradient.dtype)
-    if mode == 1:  # the mean
+    if mode == _MEAN:
         sizes = torch.zeros(len(gradient), dtype=counts.dtype, device=counts.device).index_add_(0, bags, counts)
         counts = counts / sizes.clamp(min=1)[bags]
     own = Place(place.size, index=place.examples().to(bags.device)[bags])
     right = examples_first(counts.unsqueeze(1) * gradient[bags], own)
     return RowSum(examples_first(indices, own), right, step.input_shape(0)[0])
+
+
+_MEAN, _MAX = 1, 2
+"""As torch numbers the modes of bags."""
+
+
+def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
+    """Every number of a bag's vector comes from one row of the table; -1 where the bag is empty."""
+    height, width = step.input_shape(0)
+    written = gradient.new_zeros(len(rows), height, width)
+    gradient = gradient.flatten(1, -2).masked_fill(rows.flatten(1, -2) < 0, 0)
+    return Dense(written.scatter_add_(1, rows.flatten(1, -2).clamp(min=0), gradient))
 
 
 def _of_one_example(_step: Step, gradient: torch.Tensor, _number: int) -> Form:

@@ -461,16 +461,24 @@ def _group_norm(step: Step) -> list[Place | None]:
 
 def _embedding(step: Step) -> list[Place | None]:
     """The table is shared, the indices are no part of the graph."""
-    if step.place.dim == len(step.shape) - 1 or step.saved("scale_grad_by_freq"):
-        raise step.unproven("examples lie along its vectors, or rows are scaled by how often the batch names them")
+    _check_scale(step)
+    if step.place.dim == len(step.shape) - 1:
+        raise step.unproven("examples lie along its vectors")
     return [None]
+
+
+def _check_scale(step: Step) -> None:
+    if step.saved("scale_grad_by_freq"):
+        raise ValueError(
+            "scale_grad_by_freq=True divides by counts over the batch, so there is no per-example gradient: leave it out"
+        )
 
 
 def _embedding_bag(step: Step) -> list[Place | None]:
     place = step.places[0]
-    is_known = step.saved("mode") in {0, 1} and not step.saved("scale_grad_by_freq")  # a sum or a mean
-    if place is None or place.dim != 0 or not is_known or step.saved("per_sample_weights") is not None:
-        raise step.unproven("examples are not its bags, or indices have weights, or the largest of a bag counts")
+    _check_scale(step)
+    if place is None or place.dim != 0 or step.saved("per_sample_weights") is not None:
+        raise step.unproven("examples are not its bags, or indices have weights")
     return [None, *([None] * (len(step.edges) - 1))]
 
 

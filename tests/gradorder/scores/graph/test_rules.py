@@ -247,7 +247,7 @@ def test_transformer_encoder_layer(norm_first, size):
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}], ids=str)
 @pytest.mark.parametrize("size", [1, 2, 17])
-def test_recurrent_layers_go_through_the_fallback(kind, settings, size):
+def test_recurrent_layers(kind, settings, size):
     assert_exact(kind(3, 4, batch_first=True, **settings), torch.randn(size, 5, 3))
 
 
@@ -265,7 +265,7 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("size", [1, 2, 17])
-def test_a_module_with_bare_parameters_goes_through_the_fallback(size):
+def test_a_module_with_bare_parameters(size):
     assert_exact(Scaled(), torch.randn(size, 6, 4))
 
 
@@ -279,8 +279,6 @@ def test_nothing_is_infinite_or_negative_under_the_root():
     """Gram matrices may come out below zero by rounding."""
     layer = nn.Linear(50, 50)
     inputs = torch.ones(3, 2, 50) * torch.tensor([1.0, -1.0]).view(1, 2, 1)  # gradients that cancel
-    norms, _ = gradient_norm._traced_norms(
-        Around(layer), (inputs,), lambda m, b: m(b[0]).sum((1, 2)) * 1e-3, gradient_norm._Layout()
-    )
+    norms = by_graph(Around(layer), (inputs,), lambda m, b: m(b[0]).sum((1, 2)) * 1e-3)
     assert torch.isfinite(norms).all()
     assert math.isclose(float(norms[0]), 1e-3 * math.sqrt(50) * 2, rel_tol=1e-4)
