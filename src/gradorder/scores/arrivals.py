@@ -63,7 +63,11 @@ class Arrivals:
 def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
     """Whether nothing else was added. What was broadcast is summed up on its way."""
     with torch.no_grad():
-        expected = sum(part.to(total.dtype).sum_to_size(total.shape) for part in parts)
+        expected = parts[0].to(total.dtype).sum_to_size(total.shape)
+        for part in parts[1:]:
+            expected = expected + part.to(total.dtype).sum_to_size(total.shape)
+        if torch.equal(expected, total):
+            return True
         scale = total.abs().max()
         allowed = _ROUNDINGS * torch.finfo(total.dtype).eps * scale
         return bool(((expected - total).abs().max() <= allowed) | ~scale.isfinite())

@@ -14,6 +14,7 @@ examples has no gradient of its own, and is refused.
 
 import random
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 from weakref import WeakSet
@@ -27,7 +28,8 @@ from gradorder.losses import Losses, cross_entropy
 from gradorder.scores import vectorized
 from gradorder.scores.by_graph import squared_norms
 from gradorder.scores.chain import chain_of, norms_by_hand
-from gradorder.scores.graph import UnprovenError, walk
+from gradorder.scores.graph import Node, UnprovenError, walk
+from gradorder.scores.graph.layers import LayerCalls, LayerRules, LayerStep
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
@@ -41,6 +43,9 @@ class GradientNorm:
     Args:
         losses: a function `(model, batch) -> (B,)` with one loss per example; cross-entropy of a batch
             `(inputs, targets)` if not given.
+        rules: for layers that the library does not know, a function `(layer, inputs, gradient at its output) ->
+            {name of a parameter: its gradients, (B, *shape)}` by the layer's class. In every call its gradients must
+            add up to the batch's.
 
     Calling it with `(model, batch)` returns a tensor of shape (B,) without grad, float32 or better: the norm
     of the gradient of that example's own loss, not of its share in a mean.
@@ -55,20 +60,23 @@ class GradientNorm:
     """
 
     losses: Losses | None = None
+    rules: LayerRules | None = None
 
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """One score per example, shape (B,)."""
-        return gradient_norms(model, batch, self.losses)
+        return gradient_norms(model, batch, self.losses, rules=self.rules)
 
 
-def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
+def gradient_norms(
+    model: nn.Module, batch: Batch, losses: Losses | None = None, *, rules: LayerRules | None = None
+) -> torch.Tensor:
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`.
 
     Raises:
         ValueError: the loss of an example depends on the other examples of its batch.
     """
     model, losses = unwrapped(model), losses or cross_entropy
-    layers = chain_of(model)
+    layers = None if rules else chain_of(model)
     by_hand = None if layers is None else norms_by_hand(layers, batch, losses)
     if by_hand is not None:
         return by_hand
@@ -78,9 +86,11 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
         return torch.zeros(0, device=parameters[0].device)
     with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
         batch = map_tensors(_outside_inference, batch)
-        values = checks.per_example("losses", losses(model, batch), size)
+        calls = LayerCalls(rules or {})
+        with calls.watching(model):
+            values = checks.per_example("losses", losses(model, batch), size)
         try:
-            norms = _by_graph(values, parameters)
+            norms = _by_graph(values, parameters, calls.steps)
         except UnprovenError as reason:
             _say_once(model, str(reason))
         else:
@@ -90,10 +100,12 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
     return _one_by_one(model, batch, losses, values)
 
 
-def _by_graph(values: torch.Tensor, parameters: list[nn.Parameter]) -> torch.Tensor:
+def _by_graph(
+    values: torch.Tensor, parameters: list[nn.Parameter], layers: Mapping[Node, LayerStep] | None = None
+) -> torch.Tensor:
     if not values.requires_grad:
         return torch.zeros(len(values), device=values.device)
-    found = walk(values, {id(parameter) for parameter in parameters})
+    found = walk(values, {id(parameter) for parameter in parameters}, layers)
     return squared_norms(values, found).sqrt_()
 
 

@@ -63,8 +63,8 @@ class SeenGradients:
         model = unwrapped(model)
         if has_flat_parameters(model):
             raise ValueError(
-                "model must keep its layers' own parameters, got FullyShardedDataParallel, which joins them in one: "
-                "use fully_shard, or LogitError, which looks at no gradient"
+                "model must keep its layers' parameters to be observed, got one in FullyShardedDataParallel: "
+                "use fully_shard or DistributedDataParallel"
             )
         # Sharded parameters are replaced by whole ones while the model runs, so there every parameter counts.
         self._counted = None if is_sharded(model) else {id(p) for p in trainable_parameters(model)}

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from gradorder.precision import widened
 from gradorder.scores.graph.convolution import ConvolutionSum, Geometry, weight_gradients
 from gradorder.scores.graph.forms import Blocks, Dense, Form, OuterSum, RowSum
+from gradorder.scores.graph.layers import LayerStep
 from gradorder.scores.graph.operations import Step
 from gradorder.scores.graph.place import Place, UnprovenError, examples_first, summed_to
 from gradorder.scores.graph.recurrent import recurrent
@@ -23,10 +25,17 @@ JunctionRule = Callable[[Step, Any, int], Form]
 
 def junction_rule(step: Step, number: int) -> JunctionRule:
     """The rule for a shared input of an operation."""
+    if isinstance(step, LayerStep):
+        return _of_layer
     rule = JUNCTIONS.get(step.kind)
     if rule is None:
         raise UnprovenError(f"{step.kind}: its input number {number} is shared by the examples, and no rule splits it")
     return rule
+
+
+def _of_layer(step: Step, gradient: torch.Tensor, number: int) -> Form:
+    assert isinstance(step, LayerStep)  # noqa: S101 - no other step comes here
+    return step.form(gradient, number)
 
 
 def _sums(step: Step, values: torch.Tensor, number: int) -> Form:
@@ -170,8 +179,8 @@ def _convolution(step: Step, gradient: torch.Tensor, number: int) -> Form:
 
 def _layer_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
     if number == 1:
-        inputs = widened(step.saved("input"))
-        gradient = gradient * ((inputs - step.saved("result1")) * step.saved("result2"))
+        mean, scale = step.saved("result1"), step.saved("result2")
+        gradient = gradient * torch.addcmul(-mean * scale, widened(step.saved("input")), scale)
     return _sums(step, gradient, number)
 
 
@@ -182,11 +191,9 @@ def _rms_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
 def _batch_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
     place = step.places[0] or step.place
     if number == 1:
-        inputs = widened(step.saved("input"))
-        shape = [1, -1] + [1] * (inputs.ndim - 2)
-        mean, variance = step.saved("running_mean"), step.saved("running_var")
-        normal = (inputs - mean.view(shape)) * (variance + step.saved("eps")).rsqrt().view(shape)
-        gradient = gradient * normal
+        mean, variance = widened(step.saved("running_mean")), widened(step.saved("running_var"))
+        normal = F.batch_norm(widened(step.saved("input")), mean, variance, eps=step.saved("eps"))
+        return Dense(_products_per_channel(gradient, normal, place))
     return Dense(_per_channel(gradient, place))
 
 
@@ -196,7 +203,8 @@ def _group_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
         inputs = widened(step.saved("input"))
         groups = inputs.reshape(len(inputs), step.saved("group"), -1)
         mean, scale = (step.saved(name).unsqueeze(2) for name in ("result1", "result2"))
-        gradient = gradient * ((groups - mean) * scale).view_as(inputs)
+        normal = ((groups - mean) * scale).view_as(inputs)
+        return Dense(_products_per_channel(gradient, normal, place))
     return Dense(_per_channel(gradient, place))
 
 
@@ -204,6 +212,14 @@ def _per_channel(values: torch.Tensor, place: Place) -> torch.Tensor:
     """(B, C, ...) summed over positions, and over whatever stands beside the examples."""
     flat = values.flatten(2).sum(2) if values.ndim > 2 else values  # noqa: PLR2004 - (B, C)
     return examples_first(flat, place).sum(1)
+
+
+def _products_per_channel(first: torch.Tensor, second: torch.Tensor, place: Place) -> torch.Tensor:
+    """The same of a product, without writing it down."""
+    if first.ndim == 2:  # noqa: PLR2004 - (B, C)
+        return _per_channel(first * second, place)
+    products: torch.Tensor = torch.linalg.vecdot(first.flatten(2), second.flatten(2))
+    return examples_first(products, place).sum(1)
 
 
 def _embedding(step: Step, gradient: torch.Tensor, number: int) -> Form:

@@ -6,8 +6,7 @@ that all examples share, such as a weight. An operation that is not listed here 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ LAYOUTS = frozenset("T Transpose Permute View UnsafeView ReshapeAlias Unsqueeze 
 """Operations that give all numbers of their input, each once, in another layout or precision."""
 
 
-@dataclass(eq=False)
 class Step:
     """One operation in the graph, and where the examples are in what it gives.
 
@@ -31,30 +29,29 @@ class Step:
         places: of the examples in each of its outputs; None for an output that no loss depends on.
     """
 
-    node: Node
-    places: list[Place | None]
-    notes: dict[str, Any] = field(default_factory=dict)
-    """What a rule has worked out for one input and needs for the next."""
+    __slots__ = ("edges", "kind", "node", "notes", "places")
 
-    @cached_property
-    def kind(self) -> str:
+    def __init__(self, node: Node, places: list[Place | None]) -> None:
+        self.node = node
+        self.places = places
+        self.kind = kind_of(node)
         """The name of the operation, `Mm` for `MmBackward0`."""
-        return kind_of(self.node)
-
-    @cached_property
-    def edges(self) -> Sequence[tuple[Node, int]]:
+        self.edges: Sequence[tuple[Node, int]] = node.next_functions
         """Where each input comes from: the node that made it, None for a constant, and which of its outputs it is."""
-        return self.node.next_functions  # type: ignore[no-any-return]
+        self.notes: dict[str, Any] = {}
+        """What a rule has worked out for one input and needs for the next."""
 
-    @cached_property
+    @property
     def place(self) -> Place:
         """Of the examples in its only used output."""
+        if len(self.places) == 1 and self.places[0] is not None:
+            return self.places[0]
         known = [place for place in self.places if place is not None]
         if len(known) != 1:
             raise self.unproven("several of its outputs are used")
         return known[0]
 
-    @cached_property
+    @property
     def shape(self) -> Shape:
         """Of the only used output."""
         return output_shape(self.node, next(nr for nr, place in enumerate(self.places) if place is not None))
@@ -87,7 +84,12 @@ class Step:
 
 def kind_of(node: Node) -> str:
     """`Mm` for `MmBackward0`."""
-    return type(node).__name__.partition("Backward")[0]
+    return _kind(type(node))
+
+
+@cache
+def _kind(node_type: type) -> str:
+    return node_type.__name__.partition("Backward")[0]
 
 
 def output_shape(node: Node, number: int) -> Shape:
@@ -124,6 +126,12 @@ def _entrywise(step: Step) -> list[Place | None]:
 def _as_numbers(step: Step) -> list[Place | None]:
     """A complex number as two along a new last dimension, or two as one."""
     return [step.place]
+
+
+def _handed_on(step: Step) -> list[Place | None]:
+    """A wrapper's node that hands its last inputs on as they are, to be told when the backward pass comes by."""
+    others = len(step.edges) - len(step.places)
+    return [*([None] * others), *step.places]
 
 
 def _losses(step: Step) -> list[Place | None]:
@@ -549,6 +557,7 @@ OPERATIONS: dict[str, Rule] = {
         "ToCopy Tril Triu Trunc Where Xlogy Expand Erfinv",
     ),
     **_named(_as_numbers, "ViewAsReal ViewAsComplex"),
+    **_named(_handed_on, "_DDPSink RegisterPostBackwardFunction"),
     **_named(
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",

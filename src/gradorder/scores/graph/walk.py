@@ -9,14 +9,15 @@ this batch: nothing is taken over from an earlier call.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from gradorder.scores.graph.junctions import junction_rule
-from gradorder.scores.graph.operations import LAYOUTS, LEAF, Node, Step, input_places, kind_of, output_shape
+from gradorder.scores.graph.layers import LayerStep
+from gradorder.scores.graph.operations import LAYOUTS, LEAF, Node, Step, input_places, kind_of
 from gradorder.scores.graph.place import Place, UnprovenError
 
 Edge = tuple[Node, int]
@@ -67,12 +68,13 @@ class Walk:
     """Where the examples are in leaves that are no parameters, such as inputs that require grad."""
 
 
-def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
+def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, LayerStep] | None = None) -> Walk:
     """The graph of these losses, one per example.
 
     Args:
         losses: shape (B,), with grad.
         counted: the ids of the parameters that count; None: every `nn.Parameter`.
+        layers: the last operations of layers that have a rule of the user's own.
 
     Raises:
         UnprovenError: it cannot be told which numbers belong to which example.
@@ -80,7 +82,7 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     if len(losses) == 1:
         return _of_one_example(losses, counted)
     leaves: dict[Node, Place] = {}
-    steps = _steps(losses, leaves)
+    steps = _steps(losses, leaves, layers or {})
     shared: dict[Edge, Shared] = {}
     junctions = []
     seen: set[Node] = set()
@@ -119,7 +121,9 @@ def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     return Walk(losses.grad_fn, steps, junctions, shared, {node: Place(1) for node in leaves})
 
 
-def _steps(losses: torch.Tensor, leaves: dict[Node, Place]) -> dict[Node, tuple[Step, list[Place | None]]]:
+def _steps(
+    losses: torch.Tensor, leaves: dict[Node, Place], layers: Mapping[Node, LayerStep]
+) -> dict[Node, tuple[Step, list[Place | None]]]:
     """Every operation that some example has for itself, from the losses on, with the places in its inputs."""
     root = losses.grad_fn
     places: dict[Node, list[Place | None]] = {root: _unknown(root)}
@@ -129,8 +133,9 @@ def _steps(losses: torch.Tensor, leaves: dict[Node, Place]) -> dict[Node, tuple[
     done: dict[Node, tuple[Step, list[Place | None]]] = {}
     while waiting:
         node = heapq.heappop(waiting)[2]
-        step = Step(node, places[node])
-        inputs = input_places(step)
+        step = layers.get(node) or Step(node, places[node])
+        step.places = places[node]
+        inputs = step.input_places() if isinstance(step, LayerStep) else input_places(step)
         done[node] = (step, inputs)
         for (child, number), place in zip(step.edges, inputs, strict=True):
             if child is None or place is None:
