@@ -92,7 +92,7 @@ def step_by_step(m, x):
 def written_into(m, x):
     h = m.body(x).clone()
     h[:, 0] = m.scalar
-    h[:, 1] += m.scalar * h[:, 2]
+    h[:, 1] += m.scalar * h[:, 2].clone()
     h.mul_(m.vector)
     return h.tanh_()
 
@@ -369,7 +369,6 @@ INDEPENDENT = {
     "list of losses": of(lambda m, x: m.body(x), losses=by_a_list),
     "diagonal of all pairs": of(lambda m, x: m.body(x), losses=by_a_diagonal),
     "diagonal of a product": of(lambda m, x: m.body(x), losses=by_a_product_with_itself),
-    "minus a baseline": of(lambda m, x: m.body(x), losses=minus_a_baseline),
     "model called twice": of(lambda m, x: m.body(x).tanh(), losses=twice),
     "a part called again": of(lambda m, x: m.body(x).tanh(), losses=with_the_body_alone),
     "functional call": of(lambda m, x: m.body(x).tanh(), losses=by_functional_call),
@@ -431,10 +430,16 @@ MIXED = {
 
 
 # The numbers of one loss come from others, but each loss has its own gradient in the batch ---------------------------
+# (In each of these, every loss differs from that of the example alone.)
 
 
 def by_control_flow(m, x):
     return m.body(x) if x.sum() > x[0].sum() + 1e9 or len(x) == 1 else 2 * m.body(x)
+
+
+def places(x):
+    """For each row a number that it would not have alone."""
+    return (len(x) + torch.arange(len(x), dtype=x.dtype))[:, None]
 
 
 def by_a_number(m, x):
@@ -458,7 +463,7 @@ def weighted_by_all_detached(model, batch):
 
 NUMBERS_FROM_OTHERS = {
     "the neighbour instead": of(lambda m, x: m.body(x)[torch.arange(len(x)).roll(1)]),
-    "in reverse": of(lambda m, x: m.body(x.flip(0)).tanh()),
+    "minus a baseline": of(lambda m, x: m.body(x), losses=minus_a_baseline),
     "minus the mean, detached": of(lambda m, x: m.body(x) - m.body(x).mean(0).detach()),
     "statistics without grad": of(lambda m, x: (m.body(x) - x.mean(0)) / (1 + x.std(0, correction=0))),
     "a number": of(by_a_number),
@@ -466,8 +471,8 @@ NUMBERS_FROM_OTHERS = {
     "over the size of the batch": of(lambda m, x: m.body(x), losses=by_the_size),
     "over all tokens": of(lambda m, x: m.body(x), losses=by_all_tokens),
     "weighted, detached": of(lambda m, x: m.body(x), losses=weighted_by_all_detached),
-    "a parameter for each place in the batch": of(lambda m, x: m.body(x) * m.table[: len(x)], table=P(9, 4)),
-    "a mask for each place in the batch": of(
-        lambda m, x: m.body(x) * torch.linspace(1, 2, len(x), dtype=x.dtype)[:, None]
+    "a parameter for each place in the batch": of(
+        lambda m, x: m.body(x) * m.table[len(x) - 1 : 2 * len(x) - 1], table=P(9, 4)
     ),
+    "a number for each place in the batch": of(lambda m, x: m.body(x) * places(x)),
 }
