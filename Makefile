@@ -90,7 +90,7 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 # a torchvision among it that nothing here needs; what they do need is named.
 $(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
-	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab]')
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab,transformers]')
 	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt $(PEERS_NEED))
 	@$(call installed,$(BENCH_PYTHON),--no-deps $(PEERS))
 	@touch $@
