@@ -16,8 +16,8 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
-from gradorder.losses import Losses, cross_entropy
 from gradorder.errors import is_out_of_memory
+from gradorder.losses import Losses, cross_entropy
 from gradorder.precision import widened
 from gradorder.scores import reference
 from gradorder.scores.undisturbed import undisturbed

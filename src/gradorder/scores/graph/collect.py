@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import nn
 from torch.func import vmap
 
 from gradorder.errors import is_out_of_memory
@@ -60,7 +59,9 @@ class SquaredNorms:
         step = junction.step
         step.notes.clear()
         wide = tuple(None if gradient is None else widened(gradient.detach()) for gradient in gradients)
-        used = wide if step.kind == _EVERYTHING else next((g for g, p in zip(wide, step.places, strict=True) if p), None)
+        used = (
+            wide if step.kind == _EVERYTHING else next((g for g, p in zip(wide, step.places, strict=True) if p), None)
+        )
         if used is None or (isinstance(used, tuple) and not any(g is not None for g in used)):
             return  # no loss of any weight depends on it
         with torch.no_grad(), self._own_unpacking():
@@ -86,7 +87,7 @@ class SquaredNorms:
         else:
             self._wait(shared.parameter, _in_layout_of_parameter(form, shared.layout))
 
-    def _wait(self, parameter: nn.Parameter, form: Form) -> None:
+    def _wait(self, parameter: torch.Tensor, form: Form) -> None:
         self._waiting.setdefault(id(parameter), []).append(form)
 
     def _add_squares(self, squares: torch.Tensor) -> None:
@@ -139,10 +140,10 @@ def _summed(forms: Sequence[Form], shape: Sequence[int]) -> torch.Tensor:
     return total.reshape(len(total), *shape)
 
 
-def _through(node: Node, gradients: dict[int, torch.Tensor]) -> list[tuple[nn.Parameter, torch.Tensor]]:
+def _through(node: Node, gradients: dict[int, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Each example's gradients at some outputs of an operation, on through all operations before it, to the leaves."""
     arrived: dict[Edge, torch.Tensor] = {(node, number): rows for number, rows in gradients.items()}
-    found: list[tuple[nn.Parameter, torch.Tensor]] = []
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
     for each in _in_order(node):
         rows = _at_outputs(each, arrived)
         if rows is None:

@@ -57,7 +57,8 @@ class ConvolutionSum:
 
     def dense(self) -> torch.Tensor:
         """(B, *weight)."""
-        return weight_gradients(self.inputs, self.gradient, self.geometry).unflatten(1, self.geometry.weight)
+        rows = weight_gradients(self.inputs, self.gradient, self.geometry)
+        return rows.reshape(-1, *self.geometry.weight)
 
 
 def convolution_squares(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) -> torch.Tensor:

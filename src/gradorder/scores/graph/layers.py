@@ -62,7 +62,9 @@ class LayerStep(Step):
             raise ValueError(f"the rule for {self.kind} must give {name!r} of shape {tuple(shape)}, got {got}")
         whole = self.notes["whole"][place]
         if bool((rows.sum(0) - whole).abs().max() > _TOLERANCE * rows.abs().sum(0).max()):
-            raise ValueError(f"the gradients that the rule for {self.kind} gives of {name!r} do not add up to the batch's")
+            raise ValueError(
+                f"the gradients that the rule for {self.kind} gives of {name!r} do not add up to the batch's"
+            )
         return Dense(rows)
 
     def _of_batch(self, given: tuple[Any, ...], gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:

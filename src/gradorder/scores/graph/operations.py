@@ -17,7 +17,21 @@ Node = Any
 """A node of torch's autograd graph; what it saves differs from kind to kind."""
 
 LEAF = "AccumulateGrad"
-LAYOUTS = frozenset("T Transpose Permute View UnsafeView ReshapeAlias Unsqueeze Squeeze Alias Clone ToCopy".split())
+LAYOUTS = frozenset(
+    [
+        "T",
+        "Transpose",
+        "Permute",
+        "View",
+        "UnsafeView",
+        "ReshapeAlias",
+        "Unsqueeze",
+        "Squeeze",
+        "Alias",
+        "Clone",
+        "ToCopy",
+    ]
+)
 """Operations that give all numbers of their input, each once, in another layout or precision."""
 
 
@@ -84,7 +98,7 @@ class Step:
 
 def kind_of(node: Node) -> str:
     """`Mm` for `MmBackward0`."""
-    return _kind(type(node))
+    return _kind(type(node))  # type: ignore[arg-type] # a type can be hashed
 
 
 @cache
@@ -562,7 +576,10 @@ OPERATIONS: dict[str, Rule] = {
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",
     ),
-    **_named(_along(), "Softmax SafeSoftmax LogSoftmax FftC2C FftR2C FftC2R Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter ScatterAdd"),
+    **_named(
+        _along(),
+        "Softmax SafeSoftmax LogSoftmax FftC2C FftR2C FftC2R Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter ScatterAdd",
+    ),
     **_named(_along("dims"), "Roll Flip"),
     **_named(
         _reduction,

@@ -50,9 +50,9 @@ class Shared:
     """
 
     edge: Edge
-    parameters: list[nn.Parameter]
+    parameters: list[torch.Tensor]
     num_uses: int = 0
-    parameter: nn.Parameter | None = None
+    parameter: torch.Tensor | None = None
     layout: list[Node] = field(default_factory=list)
 
 
