@@ -1,4 +1,4 @@
-"""Every layer rule against the reference: hypothesis draws the shapes, float32 and float64, batches of 1, 2 and 17."""
+"""Layers by the graph against the reference: hypothesis draws the shapes, float32 and float64, batches of 1, 2 and 17."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import nn
 
 import gradorder as go
 from gradorder.scores import gradient_norm, reference
-from gradorder.scores.layers import convolution_squares as squares
+from gradorder.scores.graph import convolution as squares
 
 batch_sizes = st.sampled_from([1, 2, 17])
 dtypes = st.sampled_from([torch.float32, torch.float64])
@@ -29,6 +29,12 @@ class Around(nn.Module):
         return out[0] if isinstance(out, tuple) else out
 
 
+def by_graph(model, batch, losses):
+    """Without another way to go where the graph proves nothing."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return gradient_norm._by_graph(losses(model, batch), parameters)
+
+
 def losses(model, batch):
     out = model(batch[0]).flatten(1)
     weights = torch.linspace(-1, 1, out.shape[1], dtype=out.dtype)
@@ -41,7 +47,7 @@ def squared(model, batch):
 
 
 def assert_exact(layer, inputs, dtype=torch.float64, losses=losses, lowest=-1):
-    """Traced norms, not a fallback's, equal the reference's, whichever of the parameters are trainable."""
+    """Norms by the graph, by no other way, equal the reference's, whichever of the parameters are trainable."""
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, lowest, 1)
     model = Around(layer).to(dtype).eval()
@@ -51,7 +57,7 @@ def assert_exact(layer, inputs, dtype=torch.float64, losses=losses, lowest=-1):
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name != frozen)
         expected = reference.gradient_norms(model, batch, losses)
-        norms, _ = gradient_norm._traced_norms(model, batch, losses, gradient_norm._Layout())
+        norms = by_graph(model, batch, losses)
         tolerance = 1e-5 if dtype == torch.float32 else 1e-10
         torch.testing.assert_close(norms, expected, rtol=tolerance, atol=tolerance * 1e-2)
 
@@ -241,7 +247,7 @@ def test_transformer_encoder_layer(norm_first, size):
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}], ids=str)
 @pytest.mark.parametrize("size", [1, 2, 17])
-def test_recurrent_layers_go_through_the_fallback(kind, settings, size):
+def test_recurrent_layers(kind, settings, size):
     assert_exact(kind(3, 4, batch_first=True, **settings), torch.randn(size, 5, 3))
 
 
@@ -259,7 +265,7 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("size", [1, 2, 17])
-def test_a_module_with_bare_parameters_goes_through_the_fallback(size):
+def test_a_module_with_bare_parameters(size):
     assert_exact(Scaled(), torch.randn(size, 6, 4))
 
 
@@ -273,8 +279,6 @@ def test_nothing_is_infinite_or_negative_under_the_root():
     """Gram matrices may come out below zero by rounding."""
     layer = nn.Linear(50, 50)
     inputs = torch.ones(3, 2, 50) * torch.tensor([1.0, -1.0]).view(1, 2, 1)  # gradients that cancel
-    norms, _ = gradient_norm._traced_norms(
-        Around(layer), (inputs,), lambda m, b: m(b[0]).sum((1, 2)) * 1e-3, gradient_norm._Layout()
-    )
+    norms = by_graph(Around(layer), (inputs,), lambda m, b: m(b[0]).sum((1, 2)) * 1e-3)
     assert torch.isfinite(norms).all()
     assert math.isclose(float(norms[0]), 1e-3 * math.sqrt(50) * 2, rel_tol=1e-4)

@@ -1,4 +1,6 @@
-"""Three exact ways to the squared norm of each example's convolution weight gradient.
+"""The weight gradients of a convolution: dW[p, c, k] = sum_t g[p, t] a[c, s t + d k - pad] over output positions t.
+
+Four exact ways lead to the squared norm of each example's.
 
 For C input and P output channels, K kernel taps and T output positions, per example:
 
@@ -6,6 +8,7 @@ For C input and P output channels, K kernel taps and T output positions, per exa
     groups     the batch as groups of one large convolution: torch's own kernel        T P C K
     grams      sum over positions of <g_t, g_s> <patch_t, patch_s>; the second
                factor is the channels' Gram matrix, shifted and added over the taps    T^2 (P + C + K)
+    taps       where every channel is a group of its own: a product for each tap       T C K
 
 The choice is made from the shapes by the cost model at the end, never by timing: timing would change which
 kernel runs, hence the last bits, hence orders.
@@ -14,13 +17,14 @@ kernel runs, hence the last bits, hence orders.
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import torch
 from torch.nn import functional as F
 
-from gradorder.scores.layers.forms import OuterSum, row_squares
+from gradorder.scores.graph.forms import OuterSum, row_squares
 
 
 class Geometry(NamedTuple):
@@ -36,6 +40,24 @@ class Geometry(NamedTuple):
     def kernel(self) -> tuple[int, ...]:
         """Taps in each direction."""
         return self.weight[2:]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConvolutionSum:
+    """The weight gradients of a convolution with these inputs and output gradients, one per example."""
+
+    inputs: torch.Tensor
+    gradient: torch.Tensor
+    geometry: Geometry
+
+    def squares(self) -> torch.Tensor:
+        """By the cheapest way for these shapes."""
+        return convolution_squares(self.inputs, self.gradient, self.geometry)
+
+    def dense(self) -> torch.Tensor:
+        """(B, *weight)."""
+        return weight_gradients(self.inputs, self.gradient, self.geometry).unflatten(1, self.geometry.weight)
 
 
 def convolution_squares(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) -> torch.Tensor:
@@ -148,6 +170,20 @@ def _by_grams(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) 
     return squares.clamp_(min=0)
 
 
+def _by_taps(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) -> torch.Tensor:
+    """Every channel by itself: one tap of the kernel after the other, each a product over positions."""
+    (pad_y, pad_x), (high, wide) = geometry.padding, geometry.kernel
+    padded = F.pad(inputs, (pad_x, pad_x, pad_y, pad_y))
+    out_high, out_wide = gradient.shape[2:]
+    (step_y, step_x), (dilation_y, dilation_x) = geometry.stride, geometry.dilation
+    total = inputs.new_zeros(len(inputs))
+    for y, x in itertools.product(range(high), range(wide)):
+        top, left = y * dilation_y, x * dilation_x
+        shifted = padded[:, :, top : top + step_y * out_high : step_y, left : left + step_x * out_wide : step_x]
+        total += row_squares((shifted * gradient).sum((2, 3)))
+    return total
+
+
 def _phases(geometry: Geometry) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """The shifts of the taps, by the phase of the strided input that they read."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -188,12 +224,18 @@ def _costs(inputs: tuple[int, ...], outputs: tuple[int, ...], geometry: Geometry
     weights = math.prod(geometry.weight)
     per_channel = weights * positions // geometry.weight[1]
     yield per_channel * max(_LEAST_CHANNELS, geometry.weight[1]) + 60 * weights, _by_groups, 2**19 // weights
-    if geometry.groups > 1 or len(geometry.kernel) != 2:  # noqa: PLR2004 - two dimensions
+    if len(geometry.kernel) != 2:  # noqa: PLR2004 - two dimensions
+        return
+    if geometry.groups == channels == filters:
+        yield _COST_OF_A_TAP * taps * positions * channels, _by_taps, 2**18 // (positions * channels)
+    if geometry.groups > 1:
         return
     unfolded = positions * channels * taps
     yield positions * weights + 18 * unfolded + 15 * weights, _by_patches, 2**20 // (unfolded + weights)
     yield positions**2 * (filters + channels + 30 * taps), _by_grams, 2**21 // (3 * positions**2)
 
 
+_COST_OF_A_TAP = 8
+"""Of a product that is written down and summed, in multiplications of a matrix product; measured on kernels of 7 x 7."""
 _LEAST_CHANNELS = 16
 """torch's kernel takes as long for fewer channels."""
