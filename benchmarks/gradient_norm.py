@@ -17,6 +17,7 @@ import csv
 import ctypes
 import importlib
 import math
+import os
 import subprocess
 import sys
 import textwrap
@@ -696,10 +697,14 @@ def seconds(action: Action, batch: Batch) -> float:
 # Memory ---------------------------------------------------------------------------------------------------------
 
 
+EXACT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+"""glibc then gives back each large block at once, so that the peak is that of what was in use."""
+
+
 def peak_mebibytes(workload: str, layout: str, method: str, *, is_adapted: bool) -> float:
     """The peak memory of one pass, in a process of its own; nan if it fails."""
     command = [sys.executable, __file__, "--peak", workload, layout, method, str(int(is_adapted))]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | EXACT_MEMORY)  # noqa: S603 - ourselves
     return float(result.stdout) if result.returncode == 0 else math.nan
 
 

@@ -232,6 +232,20 @@ def frozen_parts(m, x):
     return h + m.body(x)
 
 
+def scripted(m, x):
+    """A part in TorchScript, whose operations are hidden in one."""
+    return m.script(m.body(x), m.vector)
+
+
+def compiled(m, x):
+    """A part whose backward pass is one operation that nobody can look into."""
+    return m.compiled(m.body(x), m.vector)
+
+
+def scaled_tanh(h, vector):
+    return (h * vector).tanh() + vector
+
+
 INDEPENDENT = {
     # products
     "einsum": of(lambda m, x: torch.einsum("oi,bi->bo", m.square, m.body(x).tanh()), square=P(4, 4)),
@@ -363,6 +377,19 @@ INDEPENDENT = {
     "gradient of the input": of(penalised),
     "checkpoint": of(checkpointed, vector=P(4)),
     "saved tensors elsewhere": of(with_saved_tensors_elsewhere, vector=P(4)),
+    "traced": of(scripted, vector=P(4),
+                 script=lambda: torch.jit.trace(scaled_tanh, (torch.randn(3, 4).double(), torch.randn(4).double()))),
+    "compiled ahead of time": of(compiled, vector=P(4),
+                                 compiled=lambda: torch.compile(scaled_tanh, backend="aot_eager", dynamic=False)),
+    "gradient stopped for half": of(lambda m, x: torch.cat([m.body(x)[:, :2].detach(), m.body(x)[:, 2:]], 1)),
+    "clamped": of(lambda m, x: m.body(x).clamp(m.low, m.low + 1), low=P(4)),
+    "maximum with a parameter": of(lambda m, x: torch.maximum(m.body(x), m.vector), vector=P(4)),
+    "power of a parameter": of(lambda m, x: m.body(x).abs() ** m.vector, vector=P(4)),
+    "divided by a parameter": of(lambda m, x: m.body(x) / m.vector, vector=P(4)),
+    "distances to parameters": of(lambda m, x: torch.cdist(m.body(x), m.table), table=P(4, 4)),
+    "soft table": of(lambda m, x: (m.body(x) @ m.keys.T).softmax(1) @ m.keys, keys=P(4, 4)),
+    "inverse of a parameter": of(lambda m, x: torch.linalg.solve(m.square, m.body(x).T).T, square=P(4, 4)),
+    "grown by a product": of(lambda m, x: torch.kron(m.body(x), m.pair)[:, :4], pair=P(1, 2)),
     # losses
     "parameter in the loss": of(lambda m, x: m.body(x), losses=times_temperature, scalar=P()),
     "weight decay in each loss": of(lambda m, x: m.body(x), losses=with_weight_decay),

@@ -56,6 +56,8 @@ def moments(architecture):
     batch = architecture.batch(7)
     train(model, batch, architecture.losses)
     yield "after training", model, batch
+    if architecture.is_mixing:  # with some parameters frozen, the gradients of its losses may well be apart
+        return
     keep_small_gradients(model, batch, architecture.losses)
     yield "small gradients only", model, batch
 
