@@ -9,6 +9,7 @@ from torch.func import vmap
 
 from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
+from gradorder.scores.batching import slow_batching_allowed
 from gradorder.scores.graph.forms import Dense, Form, OuterSum, sum_squares
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.operations import LEAF, Node, kind_of, output_shape, permutation
@@ -199,7 +200,8 @@ def _one_by_one(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tens
         return tuple(result for result, child in zip(results, inputs, strict=True) if child is not None)
 
     try:
-        results = vmap(backward)(*rows)
+        with slow_batching_allowed():
+            results = vmap(backward)(*rows)
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise

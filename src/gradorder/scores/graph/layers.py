@@ -18,7 +18,7 @@ from gradorder.scores.graph.operations import Node, Step
 from gradorder.scores.graph.place import Place, UnprovenError
 
 LayerRule = Callable[[nn.Module, tuple[Any, ...], torch.Tensor], Mapping[str, torch.Tensor]]
-"""(layer, its inputs, gradient at its output) -> the gradients of its parameters by name, each (B, *parameter.shape)."""
+"""(layer, its inputs, gradient at its output) -> the gradients of its parameters by name, each (B, *shape)."""
 
 _TOLERANCE = 1e-3
 """Relative to the largest sum of absolute values: rounding, and no more."""
