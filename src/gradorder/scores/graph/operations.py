@@ -392,7 +392,9 @@ def _owners(step: Step, counts: torch.Tensor, sums: torch.Tensor, squares: torch
 
 def _grouped_product(step: Step) -> list[Place | None]:
     """Rows (R, k) in groups, each with a matrix of its own out of (E, k, c): experts."""
-    if step.place.dim != 0 or len(step.input_shape(1)) != 3 or step.saved("offs") is None:  # noqa: PLR2004
+    matrices, _ = step.edges[1]
+    is_known = matrices is None or len(step.input_shape(1)) == 3  # noqa: PLR2004 - (E, k, c)
+    if step.place.dim != 0 or not is_known or step.saved("offs") is None:
         raise step.unproven("only rows in groups are understood")
     return [step.place, None, *([None] * (len(step.edges) - 2))]
 
