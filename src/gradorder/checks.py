@@ -99,7 +99,7 @@ def are_finite(values: torch.Tensor) -> bool:
     """Whether no number of this vector is NaN or infinite."""
     if values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64}:  # the common case, and quicker
         # In a training step a sum of squares is quicker still; over many numbers it would start BLAS's threads.
-        if len(values) <= _SMALL and math.isfinite(values.dot(values)):
+        if values.numel() <= _SMALL and math.isfinite(values.dot(values)):
             return True
         return bool(np.isfinite(values.detach().numpy()).all())
     return bool(torch.isfinite(values).all())

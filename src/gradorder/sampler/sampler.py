@@ -207,6 +207,8 @@ class OrderedSampler(DistributedSampler[int]):
             self._ranks.agree("what set_epoch is called for", epoch=epoch, replans=replans, scores=kind, order=order)
         if replans:
             self._replan(before, epoch, scores)
+        elif before is not None:
+            self._steps.enter(before.plan)  # it may only have been looked at until now
 
     def _replan(self, before: CurrentEpoch | None, epoch: int, given: Scores | None) -> None:
         ended = None if epoch == self.epoch else before

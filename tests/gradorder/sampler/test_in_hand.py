@@ -1,4 +1,4 @@
-"""In the hand: a loader, what the sampler says of itself, labels that the data set has, weights where the losses are."""
+"""In the hand: a loader, what the sampler says of itself, the labels of a data set, weights where the losses are."""
 
 import numpy as np
 import pytest
@@ -177,7 +177,7 @@ def test_labels_that_do_not_fit_name_where_they_came_from():
         ValueError, match=r"dataset.targets must hold one label per example: expected shape \(24,\), got \(3,\)"
     ):
         new(Labelled("targets", [0, 1, 2]), labels=True)
-    with pytest.raises(ValueError, match="dataset.labels must be integers, strings or booleans, got float64"):
+    with pytest.raises(ValueError, match=r"dataset.labels must be integers, strings or booleans, got float64"):
         new(Labelled("labels", [0.5] * SIZE), labels=True)
 
 

@@ -247,7 +247,7 @@ def test_a_loader_with_smaller_batches(num_workers):
     loader = loader_of(sampler, num_workers, batch_size=2)
     with pytest.raises(ValueError, match=r"scores given to step for batch 0 of epoch 0 .*\(4,\), got shape \(2,\)"):
         train(sampler, loader)
-    with pytest.raises(go.StepError, match="step must follow a batch.*batch_size=sampler.loader_batch_size, here 4"):
+    with pytest.raises(go.StepError, match=r"step must follow a batch.*batch_size=sampler.loader_batch_size, here 4"):
         for _ in loader:
             sampler.step()
     with pytest.raises(go.StepError, match="indices must be the examples of batch 0"):
@@ -294,7 +294,7 @@ def test_a_second_loader_over_the_same_sampler(num_workers):
     sampler.step(batch.float())
     next(second)
     with pytest.raises(
-        go.StepError, match="two loaders iterate over one sampler at the same time.*a sampler of its own"
+        go.StepError, match=r"two loaders iterate over one sampler at the same time.*a sampler of its own"
     ):
         next(first)
 

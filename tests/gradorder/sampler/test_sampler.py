@@ -211,6 +211,13 @@ def test_looking_at_an_epoch_does_not_plan_it():
     assert begun.num_steps(0, 2) == 5 + 3
 
 
+def test_an_epoch_that_was_looked_at_is_planned_by_set_epoch():
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
+    assert sampler.steps_left == 5
+    sampler.set_epoch(0)
+    assert sampler.num_steps(0, 2) == 5 + 3
+
+
 def test_a_broken_promise_is_said_aloud():
     sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     assert sampler.num_steps(0, 3) == 9
