@@ -127,7 +127,7 @@ def test_it_says_what_it_will_do(settings, parts):
 def test_looking_at_it_changes_nothing():
     sampler = new()
     repr(sampler)
-    assert sampler._epoch is None
+    assert sampler._run.epoch is None
 
 
 # ------------------------------------------------------------------------------------------------ labels
@@ -152,9 +152,9 @@ def test_the_labels_of_a_subset(form):
     data = Subset(Labelled("targets", form(LABELS)), chosen)
     sampler = new(data, labels=True)
     assert "balanced classes from dataset.targets of the subset" in repr(sampler)
-    assert sampler._planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
+    assert sampler._run.planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
     inner = new(Subset(data, [0, 1, 3, 2]), labels=True)
-    assert inner._planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
+    assert inner._run.planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
 
 
 def test_labels_are_never_guessed():

@@ -237,7 +237,7 @@ def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
 
 
 def forget_scores(sampler):
-    sampler._memory.restore(None)
+    sampler._run.memory.restore(None)
     return sampler
 
 
@@ -441,7 +441,7 @@ def test_weights_and_loss_scale_of_the_next_batch():
     for length in (4, 4, 2):
         assert sampler.weights.tolist() == [1.0] * length
         assert sampler.loss_scale == 1.0
-        if length == 4 and sampler._epoch.iteration.issued == 0:
+        if length == 4 and sampler._run.epoch.iteration.issued == 0:
             iterator = iter(BatchSampler(sampler, 4, drop_last=False))
             list(iterator)
         sampler.step()
