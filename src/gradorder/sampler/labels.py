@@ -38,12 +38,12 @@ class Classes:
             )
         if values.dtype.kind not in "iubUS":
             raise ValueError(f"{source} must be integers, strings or booleans, got {values.dtype}")
-        numbers, counts = _numbered(values)
+        numbers, counts = _number(values)
         small = numbers.astype(np.min_scalar_type(len(counts)))
         return cls(torch.from_numpy(small), tuple(counts.tolist()), source)
 
 
-def _numbered(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _number(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """A number from 0 on for each value, in the order of the values, and how often each number comes."""
     is_text = values.dtype.kind in "US"
     lowest, highest = (0, 0) if is_text else (int(values.min()), int(values.max()))
