@@ -25,7 +25,7 @@ import gradorder as go
 
 BATCH_SIZE = 128
 NUM_CLASSES = 10
-ROUNDS = {10**4: 300, 10**5: 50, 10**6: 15, 10**7: 5}
+ROUNDS = {10**4: 2000, 10**5: 100, 10**6: 15, 10**7: 5}
 STEP_ROUNDS = 20
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "sampler.csv"
 THREADS = 1

@@ -87,13 +87,9 @@ class EpochPlanner:
         """Whether this epoch is ordered by scores."""
         return self.is_ordered(epoch) and self.ordering.needs_scores
 
-    def source_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers and scores this one uses."""
-        return self.ordering.source_epoch(epoch)
-
     def replayed_epoch(self, epoch: int) -> int | None:
         """The earlier epoch by whose scores this one is ordered, if it is not by its own."""
-        source = self.source_epoch(epoch)
+        source = self.ordering.source_epoch(epoch)
         return source if self.needs_scores(epoch) and self.start_epoch <= source < epoch else None
 
     def fraction(self, epoch: int) -> float:
@@ -140,13 +136,13 @@ class EpochPlanner:
         )
 
     def _generator(self, epoch: int, stream: int | None = None) -> torch.Generator:
-        return epoch_generator(self.seed, self.source_epoch(epoch), stream)
+        return epoch_generator(self.seed, self.ordering.source_epoch(epoch), stream)
 
     def _lay_out(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
         indices = order.indices.cpu().numpy()
         # Weights travel with their examples: where there are some, it is places that are laid out.
         items = indices if order.weights is None else np.arange(len(indices))
-        classes = None if self.classes is None else self.classes.numbers.numpy()[indices]
+        classes = None if self.classes is None else self.classes.numbers.numpy().take(indices)
         if layout == "shuffled":
             places = torch.randperm(len(items), generator=self._generator(epoch, LAYOUT)).numpy()
             items, classes = items[places], None if classes is None else classes[places]

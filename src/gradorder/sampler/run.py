@@ -88,7 +88,7 @@ class Run:
             self.memory.replace(fresh)
         self._learner = learner
         again = None if used is None or self.planner.replayed_epoch(epoch + 1) is None else used.clone()
-        return CurrentEpoch(plan, self.planner.source_epoch(epoch), source_scores=again)
+        return CurrentEpoch(plan, self.planner.ordering.source_epoch(epoch), source_scores=again)
 
     def _scores_for(self, epoch: int, given: Scores | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The scores to remember, and those that order this epoch."""
@@ -121,7 +121,7 @@ class Run:
         """
         iteration = self._begin(current) if current is self.epoch else Iteration()
         for batch in current.plan.batches(iteration.issued):
-            if current is self.epoch and iteration is not current.iteration and self._is_stepped:
+            if iteration is not current.iteration and current is self.epoch and self._is_stepped:
                 raise StepError(
                     f"two loaders iterate over one sampler at the same time: another one began epoch "
                     f"{current.plan.epoch} after batch {iteration.issued} was handed out here, so nobody knows which "
