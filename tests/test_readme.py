@@ -44,9 +44,10 @@ def table_line(text, start):
 def test_the_cost_of_ordering_is_the_measured_one():
     """What README says must be what `make bench` wrote."""
     for row in rows_of("sampler.csv"):
-        time_ratio, memory_ratio = table_line(README.read_text(), f"{int(row['examples']):,}")
+        time_ratio, memory_ratio, step = table_line(README.read_text(), f"{int(row['examples']):,}")
         assert float(time_ratio.split()[0]) == pytest.approx(float(row["time_ratio"]), abs=0.005)
         assert float(memory_ratio.split()[0]) == pytest.approx(float(row["memory_ratio"]), abs=0.05)
+        assert float(step.split()[0]) == pytest.approx(float(row["step_microseconds"]), abs=0.5)
 
 
 @pytest.mark.parametrize("document", [README, ROOT / "docs" / "gradient_norms.md"], ids=lambda path: path.name)
