@@ -15,7 +15,9 @@ def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
     norms = SquaredNorms(found, len(losses))
     if found.junctions:
         last = _last_ones(found)
-        edges = [GradientEdge(j.step.node, n) for j in last for n, place in enumerate(j.step.places) if place is not None]
+        edges = [
+            GradientEdge(j.step.node, n) for j in last for n, place in enumerate(j.step.places) if place is not None
+        ]
         with ExitStack() as stack:
             for junction in found.junctions:
                 if junction not in last:

@@ -61,7 +61,11 @@ def _is_watched(module: nn.Module) -> bool:
 
 def _pair(batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     is_pair = isinstance(batch, list | tuple) and len(batch) == _MATRIX
-    if not is_pair or not all(isinstance(part, torch.Tensor) for part in batch) or not 0 < len(batch[0]) == len(batch[1]):
+    if (
+        not is_pair
+        or not all(isinstance(part, torch.Tensor) for part in batch)
+        or not 0 < len(batch[0]) == len(batch[1])
+    ):
         return None, None
     return batch[0], batch[1]
 

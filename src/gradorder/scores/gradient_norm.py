@@ -121,8 +121,8 @@ def _one_by_one(model: nn.Module, batch: Batch, losses: Losses, values: torch.Te
 def _check_alone(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> None:
     """One example, drawn anew in every call: what the graph does not show, such as batch statistics without grad."""
     example = _ANY.randrange(len(values))
-    with torch.no_grad():
-        alone = checks.per_example("losses", losses(model, take(batch, torch.tensor([example]))), 1)[0]
+    # With grad, as losses may differentiate themselves.
+    alone = checks.per_example("losses", losses(model, take(batch, torch.tensor([example]))), 1)[0].detach()
     if bool((alone - values[example]).abs() > _tolerance(model, values)):
         raise _mixed(example, float(alone), float(values[example]))
 
@@ -134,15 +134,14 @@ _ANY = random.SystemRandom()
 def _tolerance(model: nn.Module, values: torch.Tensor) -> float:
     """How far apart rounding may bring the loss of an example alone and among others.
 
-    Sums of some thousand numbers in another order differ by some thousand roundings at most.
+    Batches of other sizes are summed in another order: some thousand roundings of the largest loss in single and double
+    precision, and in half precision, in which no such sum is kept, some of its own.
     """
     scale = float(values.abs().nan_to_num(0, posinf=0, neginf=0).max())
-    is_half = torch.is_autocast_enabled(values.device.type) or any(p.dtype in _HALF for p in model.parameters())
-    rounding = torch.finfo(torch.bfloat16 if is_half or values.dtype in _HALF else values.dtype).eps
-    return scale * (16 * rounding if rounding > 1e-4 else 2**13 * rounding) + 1e-6
-
-
-_HALF = {torch.float16, torch.bfloat16}
+    types = {values.dtype, *(parameter.dtype for parameter in model.parameters())}
+    if torch.is_autocast_enabled(values.device.type) or types & {torch.float16, torch.bfloat16}:
+        return 16 * torch.finfo(torch.bfloat16).eps * scale
+    return 2**13 * torch.finfo(values.dtype).eps * scale + torch.finfo(values.dtype).tiny
 
 
 def _mixed(example: int, alone: float, among: float) -> ValueError:

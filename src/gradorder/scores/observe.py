@@ -89,7 +89,7 @@ class SeenGradients:
         except UnprovenError as reason:
             raise ValueError(
                 "it cannot be proved which numbers of this batch belong to which example, and perhaps the loss of one "
-                f"depends on other examples: {reason}. gradient_norms(model, batch) goes a slower way where there is one"
+                f"depends on other examples: {reason}. gradient_norms goes a slower way where there is one"
             ) from reason
         self._norms, self._weights = SquaredNorms(found, len(losses)), None
         self._stack.callback(losses.register_hook(partial(self._begin, self._norms)).remove)

@@ -6,7 +6,6 @@ Models that torch.func cannot vectorise (recurrent layers, control flow that dep
 time: slower, the same numbers.
 """
 
-import warnings
 from collections.abc import Callable
 from weakref import WeakSet
 
@@ -16,10 +15,11 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
-from gradorder.losses import Losses, cross_entropy
 from gradorder.errors import is_out_of_memory
+from gradorder.losses import Losses, cross_entropy
 from gradorder.precision import widened
 from gradorder.scores import reference
+from gradorder.scores.batching import slow_batching_allowed
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
@@ -79,9 +79,7 @@ def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) 
         gradients, loss = differentiated(trainable, *example)
         return reduce(list(gradients.values())), loss
 
-    with undisturbed(model), torch.inference_mode(mode=False), warnings.catch_warnings():
-        # Operations that vmap runs one by one inside: as exact, and no news to the user.
-        warnings.filterwarnings("ignore", message="There is a performance drop")
+    with undisturbed(model), torch.inference_mode(mode=False), slow_batching_allowed():
         results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
     return results.detach(), values.detach()
 

@@ -11,7 +11,6 @@ from gradorder.scores import reference, vectorized
 from gradorder.scores.graph import UnprovenError, forms, walk
 from gradorder_lab import models
 
-
 SLOWLY = "ignore:the gradient norms of this .* are computed one example at a time"
 
 
@@ -338,7 +337,9 @@ def test_a_replaced_layer_is_looked_at_anew():
 
 def test_batch_norm_without_running_statistics_is_refused():
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3))
-    with pytest.raises(ValueError, match=r"BatchNorm normalises by the batch.*no per-example gradient.*track_running_stats"):
+    with pytest.raises(
+        ValueError, match=r"BatchNorm normalises by the batch.*no per-example gradient.*track_running_stats"
+    ):
         go.gradient_norms(model, BATCH)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import nn
 from torch.func import vmap
 
 from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
+from gradorder.scores.batching import slow_batching_allowed
 from gradorder.scores.graph.forms import Dense, Form, OuterSum, sum_squares
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.operations import LEAF, Node, kind_of, output_shape, permutation
@@ -60,7 +60,9 @@ class SquaredNorms:
         step = junction.step
         step.notes.clear()
         wide = tuple(None if gradient is None else widened(gradient.detach()) for gradient in gradients)
-        used = wide if step.kind == _EVERYTHING else next((g for g, p in zip(wide, step.places, strict=True) if p), None)
+        used = (
+            wide if step.kind == _EVERYTHING else next((g for g, p in zip(wide, step.places, strict=True) if p), None)
+        )
         if used is None or (isinstance(used, tuple) and not any(g is not None for g in used)):
             return  # no loss of any weight depends on it
         with torch.no_grad(), self._own_unpacking():
@@ -86,7 +88,7 @@ class SquaredNorms:
         else:
             self._wait(shared.parameter, _in_layout_of_parameter(form, shared.layout))
 
-    def _wait(self, parameter: nn.Parameter, form: Form) -> None:
+    def _wait(self, parameter: torch.Tensor, form: Form) -> None:
         self._waiting.setdefault(id(parameter), []).append(form)
 
     def _add_squares(self, squares: torch.Tensor) -> None:
@@ -139,10 +141,10 @@ def _summed(forms: Sequence[Form], shape: Sequence[int]) -> torch.Tensor:
     return total.reshape(len(total), *shape)
 
 
-def _through(node: Node, gradients: dict[int, torch.Tensor]) -> list[tuple[nn.Parameter, torch.Tensor]]:
+def _through(node: Node, gradients: dict[int, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Each example's gradients at some outputs of an operation, on through all operations before it, to the leaves."""
     arrived: dict[Edge, torch.Tensor] = {(node, number): rows for number, rows in gradients.items()}
-    found: list[tuple[nn.Parameter, torch.Tensor]] = []
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
     for each in _in_order(node):
         rows = _at_outputs(each, arrived)
         if rows is None:
@@ -198,7 +200,8 @@ def _one_by_one(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tens
         return tuple(result for result, child in zip(results, inputs, strict=True) if child is not None)
 
     try:
-        results = vmap(backward)(*rows)
+        with slow_batching_allowed():
+            results = vmap(backward)(*rows)
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise

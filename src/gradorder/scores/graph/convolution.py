@@ -57,7 +57,8 @@ class ConvolutionSum:
 
     def dense(self) -> torch.Tensor:
         """(B, *weight)."""
-        return weight_gradients(self.inputs, self.gradient, self.geometry).unflatten(1, self.geometry.weight)
+        rows = weight_gradients(self.inputs, self.gradient, self.geometry)
+        return rows.reshape(-1, *self.geometry.weight)
 
 
 def convolution_squares(inputs: torch.Tensor, gradient: torch.Tensor, geometry: Geometry) -> torch.Tensor:
@@ -236,6 +237,6 @@ def _costs(inputs: tuple[int, ...], outputs: tuple[int, ...], geometry: Geometry
 
 
 _COST_OF_A_TAP = 8
-"""Of a product that is written down and summed, in multiplications of a matrix product; measured on kernels of 7 x 7."""
+"""Multiplications of a matrix product in the time of one that is written down and summed; measured on 7 x 7 kernels."""
 _LEAST_CHANNELS = 16
 """torch's kernel takes as long for fewer channels."""

@@ -89,9 +89,7 @@ def _squares_by_entries(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor
     return row_squares(left.mT @ right)
 
 
-def _in_chunks(
-    function: Callable[..., torch.Tensor], entries_of_one: int, *tensors: torch.Tensor
-) -> torch.Tensor:
+def _in_chunks(function: Callable[..., torch.Tensor], entries_of_one: int, *tensors: torch.Tensor) -> torch.Tensor:
     """The function of so many examples at a time that their intermediate results stay small."""
     size = max(1, _ENTRIES_AT_ONCE // max(1, entries_of_one))
     if size >= len(tensors[0]):

@@ -101,7 +101,7 @@ def _rows(tensor: torch.Tensor, place: Place) -> torch.Tensor:
 
 
 def _product(step: Step, gradient: torch.Tensor, number: int, first: str, second: str) -> Form:
-    """left @ right with one of them shared: of the other one's examples, an outer product for each."""
+    """Left @ right with one of them shared: of the other one's examples, an outer product for each."""
     if gradient.ndim == 3:  # noqa: PLR2004 - batches of matrices
         return _batched_product(step, gradient, number, first, second)
     if number == 1:
@@ -122,7 +122,7 @@ def _matrix(step: Step, gradient: torch.Tensor, number: int) -> Form:
 
 
 def _matrix_added(first: str, second: str) -> JunctionRule:
-    """beta * added + alpha * left @ right."""
+    """Beta * added + alpha * left @ right."""
 
     def rule(step: Step, gradient: torch.Tensor, number: int) -> Form:
         factor = float(step.saved("beta" if number == 0 else "alpha"))

@@ -18,7 +18,7 @@ from gradorder.scores.graph.operations import Node, Step
 from gradorder.scores.graph.place import Place, UnprovenError
 
 LayerRule = Callable[[nn.Module, tuple[Any, ...], torch.Tensor], Mapping[str, torch.Tensor]]
-"""(layer, its inputs, gradient at its output) -> the gradients of its parameters by name, each (B, *parameter.shape)."""
+"""(layer, its inputs, gradient at its output) -> the gradients of its parameters by name, each (B, *shape)."""
 
 _TOLERANCE = 1e-3
 """Relative to the largest sum of absolute values: rounding, and no more."""
@@ -62,7 +62,9 @@ class LayerStep(Step):
             raise ValueError(f"the rule for {self.kind} must give {name!r} of shape {tuple(shape)}, got {got}")
         whole = self.notes["whole"][place]
         if bool((rows.sum(0) - whole).abs().max() > _TOLERANCE * rows.abs().sum(0).max()):
-            raise ValueError(f"the gradients that the rule for {self.kind} gives of {name!r} do not add up to the batch's")
+            raise ValueError(
+                f"the gradients that the rule for {self.kind} gives of {name!r} do not add up to the batch's"
+            )
         return Dense(rows)
 
     def _of_batch(self, given: tuple[Any, ...], gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:

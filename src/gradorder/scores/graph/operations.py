@@ -17,7 +17,21 @@ Node = Any
 """A node of torch's autograd graph; what it saves differs from kind to kind."""
 
 LEAF = "AccumulateGrad"
-LAYOUTS = frozenset("T Transpose Permute View UnsafeView ReshapeAlias Unsqueeze Squeeze Alias Clone ToCopy".split())
+LAYOUTS = frozenset(
+    [
+        "T",
+        "Transpose",
+        "Permute",
+        "View",
+        "UnsafeView",
+        "ReshapeAlias",
+        "Unsqueeze",
+        "Squeeze",
+        "Alias",
+        "Clone",
+        "ToCopy",
+    ]
+)
 """Operations that give all numbers of their input, each once, in another layout or precision."""
 
 
@@ -84,7 +98,7 @@ class Step:
 
 def kind_of(node: Node) -> str:
     """`Mm` for `MmBackward0`."""
-    return _kind(type(node))
+    return _kind(type(node))  # type: ignore[arg-type] # a type can be hashed
 
 
 @cache
@@ -94,7 +108,8 @@ def _kind(node_type: type) -> str:
 
 def output_shape(node: Node, number: int) -> Shape:
     """Of an output of an operation, or of a leaf."""
-    return node._input_metadata[number].shape  # type: ignore[no-any-return] # noqa: SLF001 - what reaches it in the backward pass
+    shape: Shape = node._input_metadata[number].shape  # noqa: SLF001 - of what reaches it in the backward pass
+    return shape
 
 
 def is_parameter(node: Node) -> bool:
@@ -148,8 +163,9 @@ def _along(name: str = "dim") -> Callable[[Step], list[Place | None]]:
     """Entries depend on others along some dimensions, and the shape stays."""
 
     def rule(step: Step) -> list[Place | None]:
-        place, shape = _one_place(step), step.input_shape(0)
-        if place.dim in step.dims(name, len(shape)) or shape[place.dim] != place.length:
+        place = _one_place(step)
+        shapes = [output_shape(child, number) for child, number in step.edges if child is not None]
+        if place.dim in step.dims(name, len(shapes[0])) or any(shape[place.dim] != place.length for shape in shapes):
             raise step.unproven("it goes along the examples")
         return [place] * len(step.edges)
 
@@ -160,10 +176,7 @@ def _reduction(step: Step) -> list[Place | None]:
     """Some dimensions are reduced to one number, and kept with length 1 or not."""
     place, ndim = _one_place(step), len(step.input_shape(0))
     dims = step.dims("dim", ndim) or list(range(ndim))
-    if step.saved("keepdim"):
-        dim = place.dim
-    else:
-        dim = [d for d in range(ndim) if d not in dims][place.dim]
+    dim = place.dim if step.saved("keepdim") else [d for d in range(ndim) if d not in dims][place.dim]
     if dim in dims:
         raise step.unproven("it goes along the examples")
     return [place.at(dim)]
@@ -370,7 +383,7 @@ def _owners(step: Step, counts: torch.Tensor, sums: torch.Tensor, squares: torch
         raise step.unproven("it gives one number to several examples")
     owners = torch.where(counts == 0, -1, (sums / counts).round() - 1).long()
     for dim in range(owners.ndim):
-        flat = owners.movedim(dim, 0).flatten(1)
+        flat = owners.movedim(dim, 0).reshape(owners.shape[dim], -1)
         along = flat.amax(1)
         if bool(((flat == along.unsqueeze(1)) | (flat < 0)).all()):
             return Place(step.place.size, dim, index=along).regular()
@@ -478,7 +491,7 @@ def _embedding(step: Step) -> list[Place | None]:
 def _check_scale(step: Step) -> None:
     if step.saved("scale_grad_by_freq"):
         raise ValueError(
-            "scale_grad_by_freq=True divides by counts over the batch, so there is no per-example gradient: leave it out"
+            "scale_grad_by_freq=True divides by counts over the batch, so there is no per-example gradient"
         )
 
 
@@ -553,7 +566,8 @@ OPERATIONS: dict[str, Rule] = {
         "Copysign Cos Cosh Div Elu Erf Erfc Exp Exp2 Expm1 Floor Fmod Frac Gelu Hardshrink Hardsigmoid "
         "Hardswish Hardtanh Hypot LeakyRelu Lerp Lgamma Log Log10 Log1P Log2 LogSigmoid Logaddexp Logit MaskedFill "
         "Maximum Minimum Mish Mul NanToNum NativeDropout Neg Pow PreluKernel Reciprocal Relu Relu6 Remainder Round "
-        "Rsqrt Rsub Real Imag Conj Complex Selu Sgn Sigmoid Sign Silu Sin Sinc Sinh Softplus Softshrink Sqrt Square Sub Tan Tanh Threshold "
+        "Rsqrt Rsub Real Imag Conj Complex Selu Sgn Sigmoid Sign Silu Sin Sinc Sinh Softplus Softshrink Sqrt Square "
+        "Sub Tan Tanh Threshold "
         "ToCopy Tril Triu Trunc Where Xlogy Expand Erfinv",
     ),
     **_named(_as_numbers, "ViewAsReal ViewAsComplex"),
@@ -562,7 +576,11 @@ OPERATIONS: dict[str, Rule] = {
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",
     ),
-    **_named(_along(), "Softmax SafeSoftmax LogSoftmax FftC2C FftR2C FftC2R Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter ScatterAdd"),
+    **_named(
+        _along(),
+        "Softmax SafeSoftmax LogSoftmax FftC2C FftR2C FftC2R Cumsum Cumprod Logcumsumexp Sort Glu Topk Gather Scatter "
+        "ScatterAdd",
+    ),
     **_named(_along("dims"), "Roll Flip"),
     **_named(
         _reduction,

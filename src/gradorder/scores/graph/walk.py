@@ -50,9 +50,9 @@ class Shared:
     """
 
     edge: Edge
-    parameters: list[nn.Parameter]
+    parameters: list[torch.Tensor]
     num_uses: int = 0
-    parameter: nn.Parameter | None = None
+    parameter: torch.Tensor | None = None
     layout: list[Node] = field(default_factory=list)
 
 
@@ -210,5 +210,11 @@ def _check_no_batch(node: Node, size: int) -> None:
         return
     is_data = kind_of(node) == "Embedding" or node.next_functions[kind_of(node) == "Addmm"][0] is None
     data = getattr(node, f"_saved_{kept}") if is_data else None
-    if data is not None and data.ndim > 1 and len(data) == size:
+    if data is not None and data.ndim > 1 and len(data) == size and not _is_by_distance(data):
         raise UnprovenError(f"{kind_of(node)}: all examples depend on what it makes of the batch: examples are mixed")
+
+
+def _is_by_distance(data: torch.Tensor) -> bool:
+    """Whether these are the numbers of pairs of positions by their distance, of which a batch may have as many."""
+    is_matrix = data.ndim == 2 and not data.is_floating_point()  # noqa: PLR2004 - a matrix
+    return is_matrix and torch.equal(data[1:, 1:], data[:-1, :-1])

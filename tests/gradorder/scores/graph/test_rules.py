@@ -1,4 +1,4 @@
-"""Layers by the graph against the reference: hypothesis draws the shapes, float32 and float64, batches of 1, 2 and 17."""
+"""Layers by the graph against the reference: hypothesis draws shapes, float32 and float64, batches of 1, 2 and 17."""
 
 import math
 
