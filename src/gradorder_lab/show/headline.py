@@ -26,9 +26,12 @@ MEASURES = {
     "trained": "example gradients",
     "forward": "forward passes",
     "backward": "backward passes",
-    "seconds": "seconds",
+    "processor_seconds": "processor seconds",
 }
-"""Column of the rows -> what to call it. Passes and seconds include scoring; example gradients are training's alone."""
+"""Column of the rows -> what to call it. Passes and seconds include scoring; example gradients are training's alone.
+
+Seconds are the processor's: those of the clock are longer where the machine had other work. Runs that did not note them
+have none."""
 
 TIME_TO_TARGET = "time_to_target.csv"
 BENCHMARK_COMMAND = "python benchmarks/time_to_target.py"
@@ -120,13 +123,13 @@ def _arrivals(task: str, runs: Mapping[str, RecipeSummary]) -> Iterable[Arrival]
     for strategy, one in runs.items():
         row = first_row_at(target, one)
         spent = _spent(one, row)
-        ratios = {name: value / spent_there[name] for name, value in spent.items()}
+        ratios = {name: value / spent_there[name] for name, value in spent.items() if name in spent_there}
         epoch = None if row is None else float(one.bands["epoch"].mean[row])
         yield Arrival(task, strategy, target, epoch, spent, ratios, len(one.seeds))
 
 
 def _spent(runs: RecipeSummary, row: int | None) -> dict[str, float]:
-    return {} if row is None else {name: float(runs.bands[name].mean[row]) for name in MEASURES}
+    return {} if row is None else {name: float(runs.bands[name].mean[row]) for name in MEASURES if name in runs.bands}
 
 
 def first_row_at(target: float, runs: RecipeSummary) -> int | None:

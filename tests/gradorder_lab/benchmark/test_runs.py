@@ -190,6 +190,26 @@ def test_a_model_of_ones_own(own_task, tmp_path, monkeypatch):
     assert model.weight.shape == (3, 3)
     assert torch.equal(model.weight, task.make_model("own_models:linear", split, seed=0).weight)
     assert not torch.equal(model.weight, task.make_model("own_models:linear", split, seed=1).weight)
-    for name in ("nowhere:made", "own_models:other", "own_models"):
-        with pytest.raises(LabError, match=f"--model must be one of 2-layer, .* got '{name}'"):
+    for name in ("nowhere:made", "own_models:other"):
+        with pytest.raises(LabError, match=f"--model '{name}' must name something that can be imported"):
             task.make_model(name, split, seed=0)
+    with pytest.raises(LabError, match=r"--model must be one of 2-layer, .* got 'own_models'"):
+        task.make_model("own_models", split, seed=0)
+
+
+def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path, monkeypatch):
+    copy, code = tmp_path / "copy.npz", tmp_path / "changing_models.py"
+    copy.write_bytes(own_file.read_bytes())
+    code.write_text(
+        "from torch import nn\n\n\ndef linear(classes, inputs):\n    return nn.Linear(inputs[0], classes)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = command.Request(replace(own_task, data=str(copy), model="changing_models:linear"))
+    first = command.planned(asked).task
+    assert command.planned(asked).task == first
+    assert CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(seed=0)["trained"][0] == 1200
+    code.write_text(code.read_text() + "# changed\n")
+    assert command.planned(asked).task.model != first.model
+    with np.load(own_file) as file:
+        np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
+    assert command.planned(asked).task.data != first.data

@@ -116,7 +116,7 @@ def test_every_column_has_a_meaning(tmp_path):
     from gradorder_lab.training.network import Cost  # noqa: PLC0415
 
     names = {"train_loss", "train_accuracy", "test_loss", "test_accuracy", *vars(Cost())}
-    for experiment in ("synthetic-far", "bounds", "algorithms"):
+    for experiment in ("synthetic-far", "bounds"):
         names |= set(paper.EXPERIMENTS[experiment].recipes("mini")[0].run(0))
     assert names <= set(export.MEANINGS)
     path = export._write_meanings(tmp_path)

@@ -40,7 +40,7 @@ def test_an_epoch_in_tenths_is_the_epoch():
     batches = list(by_hand.batches(0))
     tenths = list(diagnostics.tenths(run, 0))
     for indices in batches:
-        by_hand.update(by_hand.train.batch(indices), 0)
+        by_hand.update(by_hand.train.batch(indices), None, by_hand.step_size(by_hand.cost.updates, 0, 0.0))
     for one, other in zip(run.model.parameters(), by_hand.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert [tenth.tenth for tenth in tenths] == list(range(1, 11))
@@ -57,6 +57,6 @@ def test_an_epoch_in_tenths_is_the_epoch():
     losses = go.cross_entropy(run.model, run.train.batch(order))
     assert tenths[-1].hard_loss == pytest.approx(losses[:2500].mean().item(), rel=1e-4)
     assert tenths[-1].easy_loss == pytest.approx(losses[2500:].mean().item(), rel=1e-4)
-    inputs, targets = run.test.batch(range(len(run.test)))
+    inputs, targets = run.measured["test"].batch(range(1000))
     right = (run.model(inputs).argmax(1) == targets).float().mean().item()
     assert tenths[-1].test_accuracy == pytest.approx(100 * right, abs=1e-3)

@@ -200,7 +200,7 @@ def test_step_sizes_by_hand():
     assert set(expected) == set(NAMES)
     for name, values in expected.items():
         schedule = step_size_named(name, 1.0, steps_per_epoch=10, epochs=4)
-        assert [schedule(10 * epoch, epoch) for epoch in (0, 1, 3)] == pytest.approx(values)
+        assert [schedule(10 * epoch, epoch, 0.0) for epoch in (0, 1, 3)] == pytest.approx(values)
     with pytest.raises(ValueError, match="schedule must be one of constant"):
         step_size_named("linear", 1.0, steps_per_epoch=10, epochs=4)
 
@@ -212,7 +212,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_neural import of_method
+from test_network import of_method
 from gradorder_lab.runs.recipe import Workspace
 import torch
 torch.set_num_threads(1)

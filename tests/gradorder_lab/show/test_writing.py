@@ -12,7 +12,7 @@ from gradorder_lab import paper, show
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.judge.first_rule import first_verdict
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import writing
+from gradorder_lab.show import readable, writing
 from gradorder_lab.show.page import page_of
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "rect", "line", "circle"}
@@ -140,7 +140,7 @@ def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, full_summary):
         assert f"All {len(claim.comparisons)} comparisons" in text
         for data in claim.data:
             effect = claim.headline_on(data).effect
-            shown = f"{effect.mean:+.2f} points" if effect.unit == "points" else f"{100 * effect.mean:+.3g}%"
+            shown = f"{effect.mean:+.2f} points" if effect.unit == "points" else readable.percent(effect.mean)
             assert shown.replace("-", "−") in text
             assert f"of {effect.num_seeds}" in text
 
@@ -253,7 +253,7 @@ def test_curves_in_the_data_are_those_of_the_figures(full, full_summary):
     for panel, drawn in zip(figure.panels, data["figures"]["boston-scaled"]["panels"], strict=True):
         assert drawn["title"] == panel.title
         for curve, line in zip(panel.curves, drawn["curves"], strict=True):
-            assert (line["label"], line["seeds"]) == (curve.label, 4)
+            assert (line["label"], line["seeds"]) == (curve.label, 5)
             np.testing.assert_allclose(data["arrays"][line["mean"]], curve.band.mean, rtol=1e-4)
             np.testing.assert_allclose(data["arrays"][line["low"]], curve.band.low, rtol=1e-4)
             np.testing.assert_allclose(data["arrays"][line["high"]], curve.band.high, rtol=1e-4)

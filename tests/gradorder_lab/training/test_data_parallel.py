@@ -180,7 +180,7 @@ def test_all_processes_start_from_the_weights_of_the_first():
 
 
 def test_the_identity_of_a_checkpoint_is_that_of_before_for_one_process(tmp_path, monkeypatch):
-    recipe = grey_images.recipe("mnist", "mini", "2-layer", 128, ("mini ordered", "first"))
+    recipe = replace(grey_images.recipe("mnist", "mini", "2-layer", 128, ("mini ordered", "first")), epochs=3)
     workspace = Workspace(checkpoints=tmp_path)
     assert recipe.checkpoint(1, workspace).name == "0a370e0d2eda44ce06315f63.pt"
     monkeypatch.setattr("gradorder_lab.paper.network.world_size", lambda: 2)
