@@ -233,17 +233,16 @@ def holm(needed: dict[Comparison, float], left_out: float) -> dict[Comparison, f
 class Agreement(StrEnum):
     """What a verdict says beside another one on the same claim, from more runs."""
 
-    AGREES = "agrees"
+    AGREES = "agree"
     OPEN = "cannot say"
-    DIFFERS = "differs"
+    DIFFERS = "differ"
 
 
 def agreement(here: Verdict, before: Verdict) -> Agreement:
     """Whether what was run here says the same as what was run before."""
-    if here == before:
-        return Agreement.AGREES
-    is_open = {here, before} & {Verdict.NOT_TESTED, Verdict.INCONCLUSIVE}
-    return Agreement.OPEN if is_open else Agreement.DIFFERS
+    if {here, before} & {Verdict.NOT_TESTED, Verdict.INCONCLUSIVE}:
+        return Agreement.OPEN
+    return Agreement.AGREES if here == before else Agreement.DIFFERS
 
 
 def weakest(verdicts: Sequence[Verdict]) -> Verdict:

@@ -59,9 +59,9 @@ def beside(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
         found = agreement(claim.verdict, other.verdict)
         shown.add_row(
             claim.name,
-            _coloured(claim.verdict),
+            _in_short(claim.verdict),
             str(claim.num_seeds),
-            _coloured(other.verdict),
+            _in_short(other.verdict),
             str(other.num_seeds),
             _TOGETHER[found],
         )
@@ -70,9 +70,13 @@ def beside(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
 
 _TOGETHER = {
     Agreement.AGREES: "[green]they agree[/]",
-    Agreement.OPEN: "[dim]one of them cannot say[/]",
+    Agreement.OPEN: "[dim]one or both cannot say[/]",
     Agreement.DIFFERS: "[red]they differ[/]",
 }
+
+
+def _in_short(verdict: Verdict) -> str:
+    return _coloured(verdict).replace(" at this size", "")
 
 
 def table(data: figures.Table) -> Table:

@@ -23,7 +23,7 @@ def made_up_rows(number):
         "trained": 32 * place,
         "scored": 16 * place,
     }
-    convex = {"excess": excess, "loss": 5 + excess, "metric": excess, "seconds": place}
+    convex = {"excess": excess, "loss": 5 + excess, "processor_seconds": place, "seconds": place}
     return counts | convex | neural_columns(excess, place) | bounds_columns(excess)
 
 

@@ -40,9 +40,9 @@ def test_the_first_evaluation_at_the_target_counts():
     assert {one.target for one in found.values()} == {89.5}
     within = found["mini ordered, sort within"]
     assert within.epoch == 1
-    assert within.spent == {"trained": 50, "forward": 200, "backward": 100, "seconds": 1.5}
+    assert within.spent == {"trained": 50, "forward": 200, "backward": 100, "processor_seconds": 1.5}
     assert within.ratios == pytest.approx(
-        {"trained": 50 / 300, "forward": 1 / 3, "backward": 1 / 3, "seconds": 1.5 / 9}
+        {"trained": 50 / 300, "forward": 1 / 3, "backward": 1 / 3, "processor_seconds": 1.5 / 9}
     )
     assert found["full random"].ratios == dict.fromkeys(headline.MEASURES, 1.0)
     assert found["mini random"].epoch is None

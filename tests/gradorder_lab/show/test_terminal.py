@@ -46,7 +46,7 @@ def test_what_was_run_here_stands_beside_what_was_run_before():
     Console(file=out, width=100).print(terminal.beside(here, before))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert "C1 reproduced 10 reproduced 100 they agree" in lines
-    assert "C2 inconclusive 10 reproduced 100 one of them cannot say" in lines
+    assert "C2 inconclusive 10 reproduced 100 one or both cannot say" in lines
     assert "C3 not reproduced 10 reproduced 100 they differ" in lines
 
 
