@@ -50,7 +50,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
     assert "--out must be a directory that can be written to" in text
     assert "--out must be a directory that can be written to" in in_one_line(gradorder("report", "--out", "/proc/out"))
     text = in_one_line(gradorder("reproduce", "irish", "--out", str(tmp_path)))
-    assert "EXPERIMENT must be one of algorithms, synthetic" in text
+    assert "EXPERIMENT must be one of synthetic, iris" in text
     assert "got 'irish'" in text
     (tmp_path / "runs.sqlite").write_text("something else" * 1000)
     assert "runs.sqlite cannot be used" in in_one_line(gradorder("reproduce", "iris", "--out", str(tmp_path)))

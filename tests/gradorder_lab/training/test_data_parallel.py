@@ -15,12 +15,11 @@ import torch.distributed as dist
 
 from gradorder_lab.commands import reproduce
 from gradorder_lab.errors import LabError
-from gradorder_lab.paper import grey_images
+from gradorder_lab.paper import grey_images, network
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import Store
-from gradorder_lab.training import network
 
 WORLD = 3
 COUNTS = ("epoch", "updates", "trained", "scored", "forward", "backward")
@@ -105,7 +104,9 @@ def test_a_slice_of_its_own_selects_and_normalises_otherwise_but_learns_as_much(
 
 
 def slices_of_a_score():
-    run = network.begin(replace(SMALL, num_train=1100), 0, Workspace())  # parts of 500, 500, 100
+    run = network.begin(
+        replace(SMALL, num_train=1100, method="full ordered", sort="first"), 0, Workspace()
+    )  # parts of 500, 500, 100
     own = [len(part) for part in processes.own(torch.arange(1100).split(500))]
     return own, run.scores(), run.cost.scored
 
@@ -255,7 +256,7 @@ from dataclasses import replace
 from gradorder_lab import paper
 from gradorder_lab.runs import sweep
 from gradorder_lab.cli import main
-from gradorder_lab.training import network
+from gradorder_lab.training.network import NetworkRun
 full = dict(paper.EXPERIMENTS)
 few = lambda size: [replace(one, num_train=300) for one in full["mnist"].recipes(size)[:3]]
 paper.EXPERIMENTS["mnist"] = replace(full["mnist"], recipes=few)
@@ -315,13 +316,13 @@ def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_error_on_one_process_ends_all(tmp_path, rank):
     breaks = f"""
-original = training_network.NetworkRun.update
-def update(self, batch, epoch):
+original = NetworkRun.update
+def update(self, *arguments):
     import torch.distributed as dist
     if dist.get_rank() == {rank} and self.cost.updates == 4:
         raise ValueError("the fifth step is one too many")
-    original(self, batch, epoch)
-training_network.NetworkRun.update = update
+    return original(self, *arguments)
+NetworkRun.update = update
 """
     result, seconds = launch(tmp_path, "reproduce", "mnist", "--out", str(tmp_path / "out"), also=breaks)
     assert result.returncode == 1
