@@ -225,7 +225,7 @@ def all_scoring_rows(_: Path | None) -> Iterator[Row]:
 def paper_rows(directory: Path | None) -> Iterator[Row]:
     """Both data sets' epochs."""
     for data in PAPER:
-        net = next(net for net, work in WORKLOADS.items() if work.model == cifar.NETS[data])
+        net = next(net for net, work in WORKLOADS.items() if work.model == cifar.NET_OF[data])
         yield {"net": net, **paper_row(data, directory)}
 
 
