@@ -27,7 +27,7 @@ from gradorder_lab.benchmark.methods import CORE, METHODS, RANDOM_BALANCED
 from gradorder_lab.benchmark.running import compared
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.runs import origin
-from gradorder_lab.show import terminal
+from gradorder_lab.show.standings import show_standings
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "time_to_target.csv"
 
@@ -132,7 +132,7 @@ def main() -> None:
     told = {"machine": str(facts["machine"]), "torch": str(facts["torch"]), "python": platform.python_version()}
     for name in chosen.tasks or known:
         comparison = compared(known[name], chosen.out, jobs=chosen.jobs, data=chosen.data, console=console)
-        terminal.show_standings(console, comparison)
+        show_standings(console, comparison)
         write([line | told for line in lines(comparison)])
 
 

@@ -19,7 +19,7 @@ from gradorder_lab.benchmark.task import Split, Task
 from gradorder_lab.data.examples import Batch, Examples
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS
-from gradorder_lab.show import terminal
+from gradorder_lab.show.standings import show_standings
 from gradorder_lab.training.network import NetworkRun, train_one_epoch
 
 
@@ -56,7 +56,7 @@ def compare(request: Request, out: Path) -> None:
         return
     console.print()
     standings = compared(contest, out, jobs=request.jobs, data=request.data_dir, console=console)
-    terminal.show_standings(console, standings)
+    show_standings(console, standings)
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
 
 

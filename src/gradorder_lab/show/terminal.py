@@ -8,8 +8,6 @@ from rich.padding import Padding
 from rich.table import Table
 
 from gradorder_lab import paper
-from gradorder_lab.benchmark.contest import CLOCK, Row, Standings
-from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
 from gradorder_lab.paper import figures
 from gradorder_lab.paper.experiment import Experiment
@@ -40,7 +38,7 @@ def show(console: Console, summary: Summary, asked: Sequence[Experiment], before
         show_claim(console, claim)
     if before is not None:
         console.print()
-        console.print(beside(here, paper.claims(before)))
+        console.print(both(here, paper.claims(before)))
 
 
 def is_short(data: figures.Table) -> bool:
@@ -48,7 +46,7 @@ def is_short(data: figures.Table) -> bool:
     return len(data.rows) <= _FEW_ROWS and data.num_labels < len(data.header) and not data.name.endswith("-settings")
 
 
-def beside(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
+def both(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
     """The verdicts of what was just run beside those of the results that come along."""
     known = {claim.name: claim for claim in before}
     shown = Table(title="Run here, and run before (the results that come along)", title_justify="left", box=None)
@@ -139,55 +137,3 @@ def show_experiments() -> None:
 def num_runs(experiment: Experiment, size: Size) -> int:
     """Recipes times paired seeds."""
     return len(experiment.recipes(size)) * experiment.seeds[size]
-
-
-# ---- `gradorder compare` ----
-
-_COLUMNS = ("method", "budget", "time", "gradients", "accuracy", "minus random")
-
-
-def show_standings(console: Console, standings: Standings) -> None:
-    """Print it, with one sentence on what it says."""
-    target = f"target {standings.target:.2f}%, less its noise {standings.noise:.2f}"
-    table = Table(title=f"{standings.task.name}: {target}", box=None, padding=(0, 1), title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
-    for row in sorted(standings.rows, key=_cost):
-        table.add_row(*_standing_cells(row))
-    console.print(table)
-    console.print(
-        "Time and example gradients to the target over those of random reshuffling; accuracy at that budget, and minus "
-        "that of random reshuffling at the full one. After ±: half of the 95% interval over paired seeds.",
-        highlight=False,
-    )
-    console.print(cheapest(standings), highlight=False)
-
-
-def cheapest(standings: Standings) -> str:
-    """Which method was cheapest, in words."""
-    best = min(standings.rows, key=_cost)
-    if best.ratios is None or best.method == BASELINE:
-        return f"No method reached the target for less than {BASELINE}."
-    time = best.ratios[CLOCK]
-    return (
-        f"{best.method} reached it in {time.mean:.2f} of the time that {BASELINE} takes "
-        f"(95% interval {time.low:.2f} to {time.high:.2f}, over paired seeds)."
-    )
-
-
-def _cost(row: Row) -> float:
-    return float("inf") if row.ratios is None else row.ratios[CLOCK].mean
-
-
-def _standing_cells(row: Row) -> list[str]:
-    accuracy = [f"{row.accuracy:.2f}", _with_width("+.2f", row.difference)]
-    if row.ratios is None:
-        return [row.method, "not reached", "-", "-", *accuracy]
-    time, gradients = row.ratios[CLOCK], row.ratios["trained"]
-    ratios = [_with_width(".2f", (time.mean, time.low, time.high)), f"{gradients.mean:.2f}"]
-    return [row.method, f"{row.budget:g}", *ratios, *accuracy]
-
-
-def _with_width(form: str, values: tuple[float, float, float]) -> str:
-    mean, low, high = values
-    return f"{mean:{form}} ± {(high - low) / 2:.2f}"

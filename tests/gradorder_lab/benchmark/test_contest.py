@@ -6,7 +6,7 @@ import pytest
 from gradorder_lab.benchmark.contest import COSTS, Contest, Standings, carry_out
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.show.terminal import cheapest
+from gradorder_lab.show.standings import cheapest
 
 TASK = Task("made up", "terrain", "2-layer", epochs=10, step_sizes=(0.1, 0.2))
 PLAN = Contest(TASK, (BASELINE, RECOMMENDED), (0.5, 0.8, 1.0), seeds=3)

@@ -43,7 +43,7 @@ def test_what_was_run_here_stands_beside_what_was_run_before():
     here = [claim("C1", -0.3, -0.1, 10), claim("C2", -0.3, 0.2, 10), claim("C3", 0.1, 0.3, 10)]
     before = [claim(name, -0.3, -0.1, 100) for name in ("C1", "C2", "C3")]
     out = io.StringIO()
-    Console(file=out, width=100).print(terminal.beside(here, before))
+    Console(file=out, width=100).print(terminal.both(here, before))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert "C1 reproduced 10 reproduced 100 they agree" in lines
     assert "C2 inconclusive 10 reproduced 100 one or both cannot say" in lines
