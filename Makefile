@@ -57,7 +57,7 @@ format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 
 results: $(VENV)/.installed-lab  ## run every experiment at the size of two cores (hours) and keep its summary in results/
 	$(BIN)/gradorder reproduce --size cpu --out $(OUT)/cpu
-	$(BIN)/python -m gradorder_lab.shipped results/lab.npz $(OUT)/cpu
+	$(BIN)/python -m gradorder_lab.runs.shipped results/lab.parquet $(OUT)/cpu results/lab.parquet
 
 bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers included; writes results/
 	$(BENCH_PYTHON) benchmarks/sampler.py

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from mktestdocs import check_md_file
 
-from gradorder_lab import experiments
-from gradorder_lab.summary import Summary
+from gradorder_lab import paper
+from gradorder_lab.runs import shipped
 from test_bad_inputs import EVERY
 
 ROOT = Path(__file__).parent.parent
@@ -97,11 +97,14 @@ def test_the_reliability_table_is_the_measured_one():
 
 
 def test_the_verdicts_are_those_of_the_shipped_results():
-    summary = Summary.load(ROOT / "results" / "lab.npz")
-    shown = dict(re.findall(r"^\| (C\d+): .*? \| ([a-z ]+)", README.read_text(), flags=re.MULTILINE))
-    for claim in experiments.claims(summary):
-        if claim.verdict != "not tested at this size":
-            assert shown.pop(claim.name).strip() == claim.verdict
+    summary = shipped.shipped_summary()
+    lines = re.findall(r"^\| (C\d+): .*? \| ([a-z ]+)(\(.*?\))?", README.read_text(), flags=re.MULTILINE)
+    shown = {name: (verdict.strip(), readings) for name, verdict, readings in lines}
+    for claim in paper.claims(summary):
+        verdict, readings = shown.pop(claim.name)
+        assert verdict == claim.verdict
+        holds, counted = claim.readings
+        assert readings == (f"({holds} of {counted})" if counted else "")
     assert shown == {}
 
 
