@@ -1,8 +1,7 @@
 """Vectors of eight numbers for the compiled loop, written as LLVM code.
 
 A loop over the features compiles badly where there are few of them: most of 13 features would be left to its scalar
-end. Here the end is one masked load. Numba does not see a change in this file: after one, remove what it has cached
-(`__pycache__/*.nb?`) or touch `compiled.py`.
+end. Here the end is one masked load.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -31,20 +30,21 @@ def _written_in_llvm(function: Callable[..., Value]) -> Value:
 
 
 @_written_in_llvm
-def prefetch(typing_context: Value, rows: Value, i: Value, j: Value) -> Value:  # noqa: ARG001
-    """Ask the processor for the cache line of rows[i, j], which is needed soon."""
+def prefetch(typing_context: Value, array: Value, place: Value) -> Value:  # noqa: ARG001
+    """Ask the processor for the cache line of array[place], a tuple, which is needed soon."""
 
     def generate(context: Value, builder: Value, signature: Value, arguments: Value) -> Value:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = cgutils.get_item_pointer(context, builder, signature.args[0], array, arguments[1:])
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+        indices = cgutils.unpack_tuple(builder, arguments[1])
+        address = cgutils.get_item_pointer(context, builder, signature.args[0], struct, indices)
         pointer, number = ir.PointerType(ir.IntType(8)), ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [pointer, number, number, number]), "llvm.prefetch.p0"
         )
-        builder.call(function, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
+        builder.call(function, [builder.bitcast(address, pointer), number(0), number(3), number(1)])
         return context.get_dummy_value()
 
-    return types.void(rows, i, j), generate
+    return types.void(array, place), generate
 
 
 class _Vectors:
