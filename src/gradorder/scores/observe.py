@@ -19,7 +19,7 @@ from torch import nn
 
 from gradorder.scores.arrivals import Arrivals
 from gradorder.scores.by_graph import in_full_precision, met, passed_on
-from gradorder.scores.graph import SquaredNorms, UnprovenError, Walk, walk
+from gradorder.scores.graph import Junction, SquaredNorms, UnprovenError, Walk, walk
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.wrapped import has_flat_parameters, is_sharded, unwrapped
 
@@ -68,7 +68,9 @@ class SeenGradients:
             )
         # Sharded parameters are replaced by whole ones while the model runs, so there every parameter counts.
         self._counted = None if is_sharded(model) else {id(p) for p in trainable_parameters(model)}
+        self._hooks = stack.enter_context(ExitStack())
         self._stack = stack
+        self._reason: str | None = None
         self._norms: SquaredNorms | None = None
         self._weights: torch.Tensor | None = None
         self._arrivals = Arrivals()
@@ -91,8 +93,10 @@ class SeenGradients:
                 "it cannot be proved which numbers of this batch belong to which example, and perhaps the loss of one "
                 f"depends on other examples: {reason}. gradient_norms goes a slower way where there is one"
             ) from reason
-        self._norms, self._weights = SquaredNorms(found, len(losses)), None
-        self._stack.callback(losses.register_hook(partial(self._begin, self._norms)).remove)
+        self._hooks.close()  # of the batch before: they would keep its graph alive
+        self._hooks = self._stack.enter_context(ExitStack())
+        self._norms, self._weights, self._reason = SquaredNorms(found, len(losses)), None, None
+        self._hooks.callback(losses.register_hook(partial(self._begin, self._norms)).remove)
         self._watch(found, self._norms)
         return losses
 
@@ -105,12 +109,19 @@ class SeenGradients:
 
     def _watch(self, found: Walk, norms: SquaredNorms) -> None:
         self._arrivals = Arrivals()
-        self._arrivals.watch(found, self._stack)
+        self._arrivals.watch(found, self._hooks)
         for junction in found.junctions:
-            hook = junction.step.node.register_prehook(partial(met, norms, junction))
-            self._stack.callback(hook.remove)
+            hook = junction.step.node.register_prehook(partial(self._met, norms, junction))
+            self._hooks.callback(hook.remove)
         for node in {shared.edge[0] for shared in found.shared.values() if shared.parameter is None}:
-            self._stack.callback(node.register_prehook(partial(passed_on, norms, node)).remove)
+            self._hooks.callback(node.register_prehook(partial(passed_on, norms, node)).remove)
+
+    def _met(self, norms: SquaredNorms, junction: Junction, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        """What fails here must not fail the training step: it is said when the norms are asked for."""
+        try:
+            met(norms, junction, gradients)
+        except UnprovenError as reason:
+            self._reason = str(reason)
 
     @property
     def norms(self) -> torch.Tensor:
@@ -131,6 +142,8 @@ class SeenGradients:
                 "when it has come to its end"
             )
         self._arrivals.check()
+        if self._reason is not None:
+            raise ValueError(f"the gradients of single examples cannot be told apart in this batch: {self._reason}")
         if bool((weights == 0).any()):
             zero = (weights == 0).nonzero().flatten()
             raise ValueError(

@@ -271,6 +271,23 @@ class Doubled(torch.autograd.Function):
         return 2 * gradient
 
 
+@pytest.mark.filterwarnings(SLOWLY)
+def test_a_roll_through_everything_mixes_examples():
+    model = Custom(lambda m, x: m.head(m.body(x).roll(3)), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    assert not is_proved(model, BATCH)
+    with pytest.raises(ValueError, match="depends on other examples"):
+        go.gradient_norms(model, BATCH)
+
+
+@pytest.mark.filterwarnings(SLOWLY)
+def test_a_rounded_quotient_has_no_gradient():
+    model = Custom(
+        lambda m, x: m.body(x) + torch.div(m.body(x).detach(), m.scale, rounding_mode="floor"), body=nn.Linear(4, 3)
+    )
+    model.scale = nn.Parameter(torch.tensor([0.3, 0.7, 0.9]))
+    torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
+
+
 def test_inplace_relu_after_the_first_layer_and_later():
     model = nn.Sequential(
         nn.Linear(4, 6), nn.ReLU(inplace=True), nn.Linear(6, 6), nn.ReLU(inplace=True), nn.Linear(6, 3)

@@ -1,6 +1,8 @@
 """Exact norms out of the user's own training step, without changing it by a bit."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -310,3 +312,18 @@ def test_a_validation_pass_in_between_does_no_harm():
         model(BATCH[0])  # with grad, and never used
         seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
         torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+
+
+def test_the_graphs_of_earlier_batches_are_let_go():
+    """A context around a whole training run keeps one batch's graph, not all of them."""
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    alive = []
+    with go.observe_gradient_norms(model) as seen:
+        for _ in range(5):
+            losses = go.cross_entropy(model, BATCH)
+            alive.append(weakref.ref(losses))
+            seen.losses(losses).mean().backward()
+            _ = seen.norms
+            del losses
+        gc.collect()
+        assert [reference() is None for reference in alive[:-1]] == [True] * 4

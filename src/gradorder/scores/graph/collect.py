@@ -67,7 +67,11 @@ class SquaredNorms:
             return  # no loss of any weight depends on it
         with torch.no_grad(), self._own_unpacking():
             for number, edge in junction.shared.items():
-                self._add(self._walk.shared[edge], junction_rule(step, number)(step, used, number))
+                try:
+                    form = junction_rule(step, number)(step, used, number)
+                except AttributeError as error:  # another torch may keep other things
+                    raise step.unproven(f"it is not as expected ({error})") from error
+                self._add(self._walk.shared[edge], form)
         step.notes.clear()
 
     @contextmanager

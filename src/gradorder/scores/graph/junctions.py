@@ -66,6 +66,8 @@ def _other_factor(step: Step, number: int) -> Any:  # noqa: ANN401 - a tensor or
 
 
 def _divided(step: Step, number: int) -> torch.Tensor:
+    if getattr(step.node, "_saved_rounding_mode", None) is not None:
+        raise UnprovenError("Div: a rounded quotient has no gradient")
     divisor = widened(step.saved("other"))
     return 1 / divisor if number == 0 else -widened(step.saved("self")) / divisor**2
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gradorder.errors import is_out_of_memory
 from gradorder.scores.graph.place import Place, Shape, UnprovenError, broadcast
 
 Node = Any
@@ -124,7 +125,10 @@ def input_places(step: Step) -> list[Place | None]:
     rule = OPERATIONS.get(step.kind)
     if rule is None:
         raise UnprovenError(f"nothing is known about the operation {type(step.node).__name__}")
-    return rule(step)
+    try:
+        return rule(step)
+    except (AttributeError, IndexError) as error:  # another torch may keep other things
+        raise step.unproven(f"it is not as expected ({error})") from error
 
 
 # ---------------------------------------------------------------- entry by entry
@@ -165,7 +169,8 @@ def _along(name: str = "dim") -> Callable[[Step], list[Place | None]]:
     def rule(step: Step) -> list[Place | None]:
         place = _one_place(step)
         shapes = [output_shape(child, number) for child, number in step.edges if child is not None]
-        if place.dim in step.dims(name, len(shapes[0])) or any(shape[place.dim] != place.length for shape in shapes):
+        dims = step.dims(name, len(shapes[0])) or (range(len(shapes[0])) if step.kind == "Roll" else [])
+        if place.dim in dims or any(shape[place.dim] != place.length for shape in shapes):
             raise step.unproven("it goes along the examples")
         return [place] * len(step.edges)
 
@@ -333,7 +338,7 @@ def _by_indices(
 ) -> Place | None:
     """The examples lie along the indices: an index counts them, or a table is looked up that all share."""
     place, along = step.place, step.place.dim - at[0]
-    if len(at) == 1 and is_parameter(step.edges[0][0]):
+    if at == [0] and is_parameter(step.edges[0][0]):
         return None
     for dim, index in zip(at, tensors, strict=True):
         written = index.expand(index_shape).movedim(along, 0)
@@ -343,7 +348,7 @@ def _by_indices(
                 return picked(place.at(dim), first, shape[dim])
             except UnprovenError:
                 continue
-    if len(at) == 1:
+    if at == [0]:
         return None
     raise step.unproven("an index goes across the examples")
 
@@ -369,8 +374,13 @@ def _probed(step: Step) -> list[Place | None]:
     codes = (place.examples() + 1.0).double()
     by_dim = codes.view([-1 if dim == place.dim else 1 for dim in range(len(shape))])
     written = by_dim.expand(tuple(shape)).contiguous().to(step.device)
-    with torch.no_grad():
-        sent = [step.node(written**power) for power in range(3)]
+    try:
+        with torch.no_grad():
+            sent = [step.node(written**power) for power in range(3)]
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        raise step.unproven(f"it cannot be tried ({error})") from error
     sums = [each if isinstance(each, tuple) else (each,) for each in sent]
     return [
         None if child is None else _owners(step, *(each[number] for each in sums))
@@ -439,8 +449,10 @@ def _matrix_vector(step: Step) -> list[Place | None]:
 
 def _dot_product_attention(step: Step) -> list[Place | None]:
     """Queries, keys and values (B, H, T, d), and perhaps a mask."""
-    place = step.places[0]
-    if place is None or place.dim > 1 or any(child is not None for child, _ in step.edges[3:]):
+    place = step.place
+    lengths = {step.input_shape(number)[place.dim] for number in range(3) if step.edges[number][0] is not None}
+    is_masked = any(child is not None for child, _ in step.edges[3:])
+    if place.dim > 1 or lengths != {place.length} or is_masked:
         raise step.unproven("examples are not its first dimension, or its mask is trained")
     return [place, place, place, *([None] * (len(step.edges) - 3))]
 
