@@ -37,7 +37,8 @@ from torch.nn import functional as F
 import gradorder as go
 from gradorder.batches import num_examples, take
 from gradorder.losses import Losses
-from gradorder_lab import environment, models
+from gradorder_lab import models
+from gradorder_lab.runs import origin
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "gradient_norm.csv"
 THREADS = 2
@@ -795,7 +796,7 @@ def numbers(method: str, found: Checked, taken: dict[str, float], peaks: dict[st
 
 def machine() -> Row:
     """What it was measured on."""
-    facts = environment.facts()
+    facts = origin.facts()
     return {"machine": f"{facts['machine']}, {facts['cpus']} cores", "transformers": version_of("transformers")}
 
 
