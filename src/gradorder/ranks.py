@@ -12,6 +12,7 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
+from gradorder import checks
 from gradorder.errors import RankError
 
 _SCORE_TYPES = (torch.float32, torch.float64)
@@ -38,9 +39,24 @@ class Ranks:
         """Rank `rank` of `num`, connected if the default process group is just that."""
         return cls(num, rank, is_connected=num > 1 and (num, rank) == (world_size(), own_rank()))
 
+    @classmethod
+    def sharing(cls, batch_size: int, num: int | None, rank: int | None) -> Self:
+        """This process of `num` that share every batch; where not given, as the default process group has it.
+
+        For one process a batch is whole, whatever process group there is.
+        """
+        replicas = checks.integer("num_replicas", world_size() if num is None else num, minimum=1)
+        default = 0 if replicas == 1 else own_rank()
+        number = checks.integer("rank", default if rank is None else rank, minimum=0)
+        if number >= replicas:
+            raise ValueError(f"rank must be below num_replicas={replicas}, got {number}")
+        if batch_size % replicas:
+            raise ValueError(f"batch_size must be divisible by num_replicas={replicas}, got {batch_size}")
+        return cls.numbered(replicas, number)
+
     def agree(self, what: str, **values: int) -> None:
         """Raise on every process if a value is not the same on all of them."""
-        for name, row in zip(values, self._exchanged(list(values.values())).T.tolist(), strict=True):
+        for name, row in zip(values, self._exchange(list(values.values())).T.tolist(), strict=True):
             if len(set(row)) > 1:
                 told = ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(row))
                 raise RankError(f"{what} must be the same on all processes, but {name} is {told}")
@@ -54,9 +70,9 @@ class Ranks:
         try:
             yield
         except Exception:
-            self._exchanged([1])
+            self._exchange([1])
             raise
-        failed = self._exchanged([0]).flatten().nonzero().flatten().tolist()
+        failed = self._exchange([0]).flatten().nonzero().flatten().tolist()
         if failed:
             raise RankError(f"{what} failed on rank {', '.join(map(str, failed))}: see the error there")
 
@@ -69,21 +85,21 @@ class Ranks:
         """
         if not self.is_connected:
             return indices, scores
-        sizes = self._exchanged([len(scores), _SCORE_TYPES.index(scores.dtype)])
+        sizes = self._exchange([len(scores), _SCORE_TYPES.index(scores.dtype)])
         widest = _SCORE_TYPES[int(sizes[:, 1].max())]
         lengths = sizes[:, 0].tolist()
-        return self._concatenated(indices, lengths), self._concatenated(scores.to(widest), lengths)
+        return self._concatenate(indices, lengths), self._concatenate(scores.to(widest), lengths)
 
-    def _exchanged(self, numbers: list[int]) -> torch.Tensor:
+    def _exchange(self, numbers: list[int]) -> torch.Tensor:
         """The numbers of every process, one row for each rank."""
         own = torch.tensor(numbers, dtype=torch.int64)
-        return torch.stack(_all_gathered(own, self.num)) if self.is_connected else own[None]
+        return torch.stack(_all_gather(own, self.num)) if self.is_connected else own[None]
 
-    def _concatenated(self, rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    def _concatenate(self, rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         """Every process sends as many rows as the longest: that is what all_gather wants."""
         padded = rows.new_zeros(max(lengths), *rows.shape[1:])
         padded[: len(rows)] = rows
-        received = _all_gathered(padded, self.num)
+        received = _all_gather(padded, self.num)
         return torch.cat([part[:length] for part, length in zip(received, lengths, strict=True)])
 
 
@@ -101,7 +117,7 @@ def _is_initialized() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def _all_gathered(own: torch.Tensor, num: int) -> list[torch.Tensor]:
+def _all_gather(own: torch.Tensor, num: int) -> list[torch.Tensor]:
     device = exchange_device(dist.get_backend_config())
     sent = own.to(device).contiguous()
     received = [torch.empty_like(sent) for _ in range(num)]
