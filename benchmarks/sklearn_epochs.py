@@ -55,8 +55,8 @@ SHAPES = [
 LOSSES = ["squared_error", "log_loss", "hinge"]
 ORDERS = ["random", "descending", "sequential"]
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "sklearn_epochs.csv"
-ROUNDS = 11
-NUMBERS_PER_FIT = 4 * 10**7
+ROUNDS = 7
+NUMBERS_PER_FIT = 10**7
 THREADS = 1
 VERSIONS = ", ".join(
     f"{name} {version}"

@@ -254,7 +254,7 @@ ESTIMATORS = {
     "fit batch size": (lambda: regressor(batch_size=0), "batch_size.* 0"),
     "max_iter": (lambda: classifier(max_iter=0), "max_iter.* 0"),
     "schedule": (lambda: regressor(schedule="fast"), "schedule.*'fast'"),
-    "penalty": (lambda: regressor(penalty="l1"), "penalty.*'l1'"),
+    "penalty": (lambda: regressor(penalty="l3"), "penalty.*'l3'"),
     "one class": (lambda: OrderedSGDClassifier().fit(X, np.zeros(6)), "class"),
     "inputs NaN": (lambda: OrderedSGDRegressor().fit(X * NAN, Y), "NaN"),
 }
