@@ -22,6 +22,7 @@ from gradorder.scores import (
     score_dataset,
 )
 from gradorder.selection import *  # noqa: F403 - its own list says what
+from gradorder.token_losses import token_losses
 
 __all__ = [
     "Advice",
@@ -48,6 +49,7 @@ __all__ = [
     "recommended",
     "score_dataset",
     "squared_error",
+    "token_losses",
 ]
 __all__ += orderings.__all__
 __all__ += selection.__all__
