@@ -93,7 +93,7 @@ $(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@touch $@
 
 # A torch other than the pinned one comes with CUDA: neither of these is part of CI; both are run before a release.
-LIBRARY := .[lab,lightning,accelerate,transformers]
+LIBRARY := .[lab,lightning,accelerate,transformers,trl]
 TOOLS := hypothesis pandas pytest pytest-timeout pytest-xdist torchdata
 
 .venv-floor/.installed: pyproject.toml constraints-floor.txt | .venv-floor/bin/python
