@@ -28,7 +28,7 @@ def main(epochs: int = 10) -> float:
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 
-    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5)
+    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1)
     loader = ordered_loader(accelerator, train, sampler)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 

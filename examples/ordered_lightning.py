@@ -34,7 +34,9 @@ class Classifier(LightningModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """The loader, with an order."""
-        self.sampler = go.OrderedSampler(self.train_set, batch_size=64, ordering=go.PlackettLuce(), keep=0.5)
+        self.sampler = go.OrderedSampler(
+            self.train_set, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1
+        )
         return DataLoader(self.train_set, self.sampler.loader_batch_size, sampler=self.sampler)
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], _index: int) -> dict[str, torch.Tensor]:

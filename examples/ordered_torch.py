@@ -25,7 +25,7 @@ def main(epochs: int = 10) -> float:
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 
-    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5)
+    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1)
     loader = DataLoader(train, batch_size=sampler.loader_batch_size, sampler=sampler)
 
     for epoch in range(epochs):

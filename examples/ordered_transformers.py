@@ -97,7 +97,7 @@ def main(epochs: int = 10) -> float:
             args,
             train_dataset=Examples(rings(4000, seed=1)),
             callbacks=[progress],
-            order={"ordering": go.PlackettLuce(), "keep": 0.5},
+            order={"ordering": go.PlackettLuce(), "keep": 0.5, "start_epoch": 1},
             record=losses,
         ).train()
     return progress.accuracy

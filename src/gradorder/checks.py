@@ -99,7 +99,7 @@ def are_finite(values: torch.Tensor) -> bool:
     """Whether no number of this vector is NaN or infinite."""
     if values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64}:  # the common case, and quicker
         # In a training step a sum of squares is quicker still; over many numbers it would start BLAS's threads.
-        if len(values) <= _SMALL and math.isfinite(values.dot(values)):
+        if values.numel() <= _SMALL and math.isfinite(values.dot(values)):
             return True
         return bool(np.isfinite(values.detach().numpy()).all())
     return bool(torch.isfinite(values).all())
@@ -109,9 +109,9 @@ def per_example(what: str, values: object, num_examples: int) -> torch.Tensor:
     """`values` as a tensor with one number for each example of its batch; `what` says where they come from."""
     if not isinstance(values, torch.Tensor):
         raise TypeError(f"{what} must give a tensor with one number per example, got {values!r}")
+    if values.shape == (num_examples,):
+        return values
     rule = f"{what} must give one number per example, shape ({num_examples},)"
     if values.ndim == 0:
         raise ValueError(f'{rule}, got the scalar {values.item()}: use reduction="none"')
-    if tuple(values.shape) != (num_examples,):
-        raise ValueError(f"{rule}, got shape {tuple(values.shape)}")
-    return values
+    raise ValueError(f"{rule}, got shape {tuple(values.shape)}")

@@ -12,6 +12,7 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
+from gradorder import checks
 from gradorder.errors import RankError
 
 _SCORE_TYPES = (torch.float32, torch.float64)
@@ -37,6 +38,21 @@ class Ranks:
     def numbered(cls, num: int, rank: int) -> Self:
         """Rank `rank` of `num`, connected if the default process group is just that."""
         return cls(num, rank, is_connected=num > 1 and (num, rank) == (world_size(), own_rank()))
+
+    @classmethod
+    def sharing(cls, batch_size: int, num: int | None, rank: int | None) -> Self:
+        """This process of `num` that share every batch; where not given, as the default process group has it.
+
+        For one process a batch is whole, whatever process group there is.
+        """
+        replicas = checks.integer("num_replicas", world_size() if num is None else num, minimum=1)
+        default = 0 if replicas == 1 else own_rank()
+        number = checks.integer("rank", default if rank is None else rank, minimum=0)
+        if number >= replicas:
+            raise ValueError(f"rank must be below num_replicas={replicas}, got {number}")
+        if batch_size % replicas:
+            raise ValueError(f"batch_size must be divisible by num_replicas={replicas}, got {batch_size}")
+        return cls.numbered(replicas, number)
 
     def agree(self, what: str, **values: int) -> None:
         """Raise on every process if a value is not the same on all of them."""

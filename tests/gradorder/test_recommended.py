@@ -44,10 +44,13 @@ def test_the_budget_is_kept_or_refused(num_examples, epochs, budget, batch_size)
     for epoch in range(epochs):
         sampler.set_epoch(epoch, scores=torch.rand(num_examples))
         lengths.append(len(sampler))
+    assert lengths[0] == lengths[-1] == num_examples
+    if epochs <= 3 and budget * epochs <= min(epochs, 2):  # the first and the last alone cost that much
+        assert lengths == [num_examples] * epochs
+        return
     # ceil adds less than one example per epoch
     assert budget * epochs * num_examples <= sum(lengths) + 1e-6
     assert sum(lengths) < budget * epochs * num_examples + epochs
-    assert lengths[0] == lengths[-1] == num_examples
 
 
 def test_steps_are_known_up_front():
@@ -97,6 +100,14 @@ def test_full_budget_is_plain_reshuffling():
     assert all(sorted(indices) == list(range(100)) for indices in seen)
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_a_run_too_short_to_save_anything_is_complete(epochs):
+    """And says nothing: the epochs are as long as they were announced."""
+    sampler = go.recommended(100, 10, epochs=epochs)
+    assert sampler.num_steps(0, epochs) == 10 * epochs
+    assert all(sorted(indices) == list(range(100)) for indices in visits(sampler, epochs))
+
+
 def test_labels_give_balanced_batches():
     labels = torch.arange(100) % 5
     sampler = go.recommended(100, 10, epochs=10, labels=labels)
@@ -110,8 +121,8 @@ def test_labels_give_balanced_batches():
     ("settings", "message"),
     [
         (
-            {"epochs": 3, "budget": 0.6},
-            "budget must be more than 0.67 with epochs=3, as 2 of them are complete, got 0.6",
+            {"epochs": 4, "budget": 0.5},
+            "budget must be more than 0.5 with epochs=4, as 2 of them are complete, got 0.5",
         ),
         ({"epochs": 10, "budget": 0.2}, "budget must be more than 0.2 with epochs=10"),
         ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),

@@ -207,7 +207,7 @@ class _Balancer(Learner):
             warnings.warn(
                 f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples: "
                 f"{self._ordering} learns from complete epochs only, so its order stays as it was",
-                stacklevel=5,  # at the caller of `set_epoch`
+                stacklevel=6,  # at the caller of `set_epoch`
             )
         self.begin_epoch()
 

@@ -16,6 +16,7 @@ import torch
 from gradorder import checks
 from gradorder.orderings.learner import Learner
 from gradorder.parts import part_of
+from gradorder.precision import widened
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Request:
         epoch: 0, 1, 2, ...
         num_examples: N.
         generator: of all randomness, seeded from the run's seed and the rule's `source_epoch`.
-        scores: one finite number per example, shape (N,); None where the rule needs none.
+        scores: one finite number per example, shape (N,), float32 or float64; None where the rule needs none.
         known: booleans, shape (N,): whether each example was ever scored. A rule puts the others first, whatever it
             does with scores, and `kept` does so. None: all are known.
         classes: the class of each example, a whole number from 0 on, shape (N,). Given, every class keeps its own part.
@@ -51,7 +52,7 @@ class Request:
         checks.integer("epoch", self.epoch, minimum=0)
         checks.integer("num_examples", self.num_examples, minimum=1)
         if self.scores is not None:
-            object.__setattr__(self, "scores", checks.finite_scores(self.scores, self.num_examples))
+            object.__setattr__(self, "scores", _wide(checks.finite_scores(self.scores, self.num_examples)))
         if self.keep is not None:
             checks.fraction("keep", self.keep)
         for name in ("known", "classes"):
@@ -218,6 +219,11 @@ class Ordering(ABC):
             num_examples = len(scores)
         order = checked_order(self, Request(epoch, num_examples or 0, generator, scores))
         return order.indices.flip(0) if order.backwards else order.indices
+
+
+def _wide(scores: torch.Tensor) -> torch.Tensor:
+    """Whole numbers as doubles, which hold them exactly up to 2^53; half precision as float32."""
+    return widened(scores) if scores.is_floating_point() else scores.double()
 
 
 def checked_order(rule: Ordering, request: Request) -> Order:

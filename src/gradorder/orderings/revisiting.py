@@ -52,8 +52,9 @@ class Revisiting(Wrapping):
     def order(self, request: Request) -> Order:
         """The inner ordering's, to which the forced examples look as if they were never scored: those come first."""
         forced = self._forced(request)
-        # Where there is no room for both, the visit that was promised goes before the example that was never scored.
-        sure = forced if request.known is None or not self._fits(request, forced) else forced | ~request.known
+        sure = forced if request.known is None else forced | ~request.known
+        if not _fit(request, sure):  # the visit that was promised goes before the example that was never scored
+            sure = forced
         order = self.inner.order(replace(request, known=~sure))
         if order.weights is not None:
             self._check_room(request)
@@ -90,15 +91,6 @@ class Revisiting(Wrapping):
         forced[by_place[request.epoch % self.every :: self.every]] = True
         return forced
 
-    @staticmethod
-    def _fits(request: Request, forced: torch.Tensor) -> bool:
-        """Whether forced and never-scored examples leave room for others in every class, or fill it just so."""
-        if request.known is None:
-            return True
-        sure = (forced | ~request.known).nonzero().flatten()
-        num_sure = torch.bincount(request.classes_of(sure).long(), minlength=len(request.counts)).tolist()
-        return all(sure <= kept for sure, kept in zip(num_sure, request.num_kept, strict=True))
-
     def _check_room(self, request: Request) -> None:
         """Every example must have a chance, in any epoch: the check does not depend on whose turn it is."""
         for number, (count, num_kept) in enumerate(zip(request.counts, request.num_kept, strict=True)):
@@ -109,6 +101,12 @@ class Revisiting(Wrapping):
                     f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
                     f"{which} with {count} examples keeps {num_kept}, and up to {most_forced} are forced"
                 )
+
+
+def _fit(request: Request, sure: torch.Tensor) -> bool:
+    """Whether there is room in every class for the examples that are to be kept whatever their score."""
+    num_sure = torch.bincount(request.classes_of(sure.nonzero().flatten()).long(), minlength=len(request.counts))
+    return all(sure <= kept for sure, kept in zip(num_sure.tolist(), request.num_kept, strict=True))
 
 
 def _with_first(order: Order, is_first: torch.Tensor) -> Order:

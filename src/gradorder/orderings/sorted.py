@@ -83,7 +83,8 @@ def stable_argsort(scores: torch.Tensor, *, descending: bool) -> torch.Tensor:
     if scores.dtype != torch.float32 or scores.device.type != "cpu" or len(scores) >= 2**32:
         return torch.argsort(scores, descending=descending, stable=True)
     bits = (scores + 0.0).numpy().view(np.uint32)  # + 0.0 makes -0.0 equal to 0.0
-    keys = bits ^ np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    signs = (bits.view(np.int32) >> 31).view(np.uint32)  # all bits of a negative number, none of another
+    keys = bits ^ (signs | np.uint32(0x80000000))
     packed = (~keys if descending else keys).astype(np.uint64)
     packed <<= np.uint64(32)
     packed |= np.arange(len(packed), dtype=np.uint64)

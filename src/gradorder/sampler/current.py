@@ -1,11 +1,14 @@
 """The epoch under way: its plan, what loaders were handed of it, and what training has used."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+import numpy as np
 import torch
 
 from gradorder.errors import StepError
+from gradorder.sampler.layout import Indices
 from gradorder.sampler.plan import EpochPlan
 
 
@@ -83,8 +86,43 @@ class CurrentEpoch:
         self.iteration = Iteration.starting_at(start)
         return self.iteration
 
-    def next_batch(self) -> int:
-        """The batch that the next `step` consumes."""
+    def next_examples(self, named: Sequence[int] | torch.Tensor | None) -> tuple[int, Indices]:
+        """The batch that this `step` consumes, and this process's examples of it: those that it names, if it does."""
+        iteration, batch, epoch = self.iteration, self.iteration.consumed, self.plan.epoch
+        if batch >= iteration.issued:
+            raise StepError(
+                f"step must follow a batch: {iteration.issued} were issued in this iteration of epoch {epoch} and "
+                f"{batch} consumed already. Does the loader have sampler=sampler and "
+                f"batch_size=sampler.loader_batch_size, here {self.plan.batch_size // self.plan.num_replicas}?"
+            )
+        examples = self.plan.examples(batch)
+        if named is None or np.array_equal(torch.as_tensor(named).cpu().numpy(), examples):
+            return batch, examples
+        names = torch.as_tensor(named).cpu().numpy()
+        others = range(batch + 1, iteration.issued)
+        later = next((other for other in others if np.array_equal(names, self.plan.examples(other))), None)
+        which = "nor of a later one" if later is None else f"they are those of batch {later}: call step for every batch"
+        raise StepError(
+            f"indices must be the examples of batch {batch} of epoch {epoch}, for which step was not called yet, and "
+            f"are not; {which}"
+        )
+
+    def next_weights(self) -> torch.Tensor:
+        """The weights of the batch that the next `step` consumes."""
+        batch = self._next_batch()
+        if self.plan.weights is not None and self.iteration.is_out_of_step:
+            raise StepError(
+                f"step was not called for every batch before batch {batch} of epoch {self.plan.epoch}, so the weights "
+                "would be those of other examples: call it for every batch, also for one that is skipped"
+            )
+        return self.plan.batch_weights(batch)
+
+    def loss_scale(self) -> float:
+        """This process's share of the batch that the next `step` consumes, over an equal share."""
+        batch = self._next_batch()
+        return len(self.plan.examples(batch)) * self.plan.num_replicas / self.plan.batch_length(batch)
+
+    def _next_batch(self) -> int:
         if self.is_finished:
             raise StepError(f"epoch {self.plan.epoch} is over: no batch is left for the next step")
         return self.iteration.consumed

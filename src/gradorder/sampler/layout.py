@@ -99,14 +99,11 @@ class _Seating:
         place_of[by_place] = np.arange(len(by_place))
 
         extra = _systematic(rest, total, num_batches)
-        num_shared = size - extra.shape[1]
-        places = np.empty((num_batches, size), dtype=place_of.dtype)
-        places[:, :num_shared] = np.sort(place_of[round_of < whole[class_of]])
-        if num_shared < size:
-            places[:, num_shared:] = place_of[(first_seat + whole)[extra]]
-            places.sort(axis=1)
-        seats = by_place[places]
-        if num_shared == size - 1:  # all batches with the same further seat are alike
+        is_taken = np.zeros((num_batches, len(by_place)), dtype=bool)  # of each batch, its seats by place
+        is_taken[:, place_of[round_of < whole[class_of]]] = True
+        is_taken[np.arange(num_batches)[:, None], place_of[(first_seat + whole)[extra]]] = True
+        seats = np.broadcast_to(by_place, is_taken.shape)[is_taken].reshape(num_batches, size)
+        if extra.shape[1] == 1:  # all batches with the same further seat are alike
             is_last_class = extra[:, 0] == len(counts) - 1
             if is_last_class.any():
                 seats[is_last_class] = _alternating(seats[is_last_class.argmax()], class_of)

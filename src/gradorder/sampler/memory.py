@@ -8,7 +8,7 @@ import torch
 from gradorder import checks
 from gradorder.errors import NonFiniteScoresError
 from gradorder.precision import widened
-from gradorder.ranks import Ranks
+from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.layout import Indices
 
 _MOST_WAITING = 1000
@@ -35,6 +35,11 @@ class ScoreMemory:
 
     def remember(self, indices: Indices, scores: torch.Tensor) -> None:
         """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
+        if self._ranks.num > 1 and not self._ranks.is_connected:
+            raise RuntimeError(
+                f"step(scores) needs a process group of num_replicas={self._ranks.num} to bring the scores together, "
+                f"and there is one of {world_size()}: pass scores to set_epoch instead"
+            )
         if scores.device.type == "cpu":
             scores = _finite(indices, widened(scores))
             if not self._ranks.is_connected and not self._waiting:

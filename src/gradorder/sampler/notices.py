@@ -35,7 +35,7 @@ class Notices:
             f"epoch {epoch} was left after {num_used} of its {num_steps} steps: examples that did not come keep their "
             "old scores. If every batch was trained on, step was not called for each of them, or the loader has "
             "drop_last=True: then give drop_last to the sampler instead",
-            depth=5,
+            depth=6,
         )
 
     def step_missing(self, epoch: int, batch: int) -> None:
@@ -55,7 +55,7 @@ class Notices:
             f"epoch {epoch} is trained on again, in the same order: call set_epoch(epoch) before each epoch",
         )
 
-    def _say(self, what: str, message: str, depth: int = 4) -> None:
+    def _say(self, what: str, message: str, depth: int = 5) -> None:
         """A warning at the line of the user's that is `depth` calls away."""
         if what not in self._said:
             self._said.add(what)

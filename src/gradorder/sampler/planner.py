@@ -53,6 +53,21 @@ class EpochPlanner:
                 "processes"
             )
 
+    def __str__(self) -> str:
+        """What it plans, in words."""
+        processes = f" over {self.num_replicas} processes" if self.num_replicas > 1 else ""
+        classes = self.classes
+        parts = [
+            f"{self.num_examples} examples",
+            f"batches of {self.batch_size}{processes}",
+            f"ordering={self.ordering} from epoch {self.start_epoch} on",
+            f"layout={self.layout!r}",
+            "keep by epoch" if callable(self.keep) else f"keep={self.keep:g}",
+            "no labels" if classes is None else f"{len(classes.counts)} balanced classes from {classes.source}",
+            f"seed={self.seed}",
+        ]
+        return ", ".join(parts)
+
     def num_steps(self, epoch: int) -> int:
         """The training steps of an epoch, scores provided."""
         num_kept = self.ordering.num_kept(self._request(epoch)) if self.is_ordered(epoch) else self.num_examples
@@ -70,6 +85,15 @@ class EpochPlanner:
     def needs_scores(self, epoch: int) -> bool:
         """Whether this epoch is ordered by scores."""
         return self.is_ordered(epoch) and self.ordering.needs_scores
+
+    def source_epoch(self, epoch: int) -> int:
+        """The epoch whose random numbers and scores this one uses."""
+        return self.ordering.source_epoch(epoch)
+
+    def replayed(self, epoch: int) -> int | None:
+        """The earlier epoch by whose scores this one is ordered, if it is not by its own."""
+        source = self.source_epoch(epoch)
+        return source if self.needs_scores(epoch) and self.start_epoch <= source < epoch else None
 
     def fraction(self, epoch: int) -> float:
         """The part of an ordered epoch that is kept."""
@@ -115,7 +139,7 @@ class EpochPlanner:
         )
 
     def _generator(self, epoch: int, stream: int | None = None) -> torch.Generator:
-        return epoch_generator(self.seed, self.ordering.source_epoch(epoch), stream)
+        return epoch_generator(self.seed, self.source_epoch(epoch), stream)
 
     def _laid_out(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
         indices = order.indices.cpu().numpy()

@@ -49,8 +49,8 @@ def test_the_order_before_it_is_played_backwards_is_the_even_partners():
 
 
 def test_it_is_the_outermost_of_all():
-    for wrapper in (go.Revisiting, go.FlipFlop, lambda inner: go.Undecided(inner)):
-        with pytest.raises(ValueError, match="inner must not replay epochs, got FlipFlop.*: put FlipFlop outside of"):
+    for wrapper in (go.Revisiting, go.FlipFlop, go.Undecided):
+        with pytest.raises(ValueError, match=r"inner must not replay epochs, got FlipFlop.*: put FlipFlop outside of"):
             wrapper(go.FlipFlop(go.Descending()))
     with pytest.raises(ValueError, match="inner must not replay epochs"):
         go.FlipFlop(go.FlipFlop(go.Shuffled()))

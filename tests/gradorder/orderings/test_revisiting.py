@@ -118,7 +118,7 @@ def test_bad_arguments_are_refused():
     for every in (1, 0, 2.5, True):
         with pytest.raises(ValueError, match="every must be an integer >= 2, got"):
             go.Revisiting(go.Shuffled(), every)
-    with pytest.raises(ValueError, match="inner must not put examples in front by itself"):
+    with pytest.raises(ValueError, match="inner must not force examples by itself"):
         go.Revisiting(go.Revisiting(go.Shuffled()))
     with pytest.raises(ValueError, match=r"inner must not replay epochs, got FlipFlop.*outside"):
         go.Revisiting(go.FlipFlop(go.Shuffled()))
@@ -170,12 +170,12 @@ def test_complete_epochs_weigh_one():
 def test_no_room_for_chance_is_refused_at_the_first_plan():
     ordering = go.Revisiting(go.PlackettLuce(unbiased=True), 5)
     sampler = go.OrderedSampler(10, 10, ordering=ordering, keep=0.2)
-    with pytest.raises(ValueError, match="keep must leave room beside .* all with 10 examples keeps 2, and"):
+    with pytest.raises(ValueError, match=r"keep must leave room beside .* all with 10 examples keeps 2, and"):
         sampler.set_epoch(0, scores=SCORES)
     labelled = go.OrderedSampler(10, 10, ordering=ordering, keep=0.5, labels=[0] * 8 + [1, 1])
     for epoch in range(5):  # in some of them nothing of class 1 is forced: refused all the same, before it is too late
         with pytest.raises(
-            ValueError, match="keep must leave room beside .* class number 1 with 2 examples keeps 1, and"
+            ValueError, match=r"keep must leave room beside .* class number 1 with 2 examples keeps 1, and"
         ):
             labelled.set_epoch(epoch, scores=SCORES)
     alone = go.OrderedSampler(10, 10, ordering=ordering, keep=0.5, labels=[0] * 9 + [1])

@@ -1,4 +1,4 @@
-"""In the hand: a loader, what the sampler says of itself, labels that the data set has, weights where the losses are."""
+"""In the hand: a loader, what the sampler says of itself, the labels of a data set, weights where the losses are."""
 
 import numpy as np
 import pytest
@@ -127,7 +127,7 @@ def test_it_says_what_it_will_do(settings, parts):
 def test_looking_at_it_changes_nothing():
     sampler = new()
     repr(sampler)
-    assert sampler._epoch is None
+    assert sampler._run.epoch is None
 
 
 # ------------------------------------------------------------------------------------------------ labels
@@ -152,9 +152,9 @@ def test_the_labels_of_a_subset(form):
     data = Subset(Labelled("targets", form(LABELS)), chosen)
     sampler = new(data, labels=True)
     assert "balanced classes from dataset.targets of the subset" in repr(sampler)
-    assert sampler._planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
+    assert sampler._run.planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
     inner = new(Subset(data, [0, 1, 3, 2]), labels=True)
-    assert inner._planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
+    assert inner._run.planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
 
 
 def test_labels_are_never_guessed():
@@ -177,7 +177,7 @@ def test_labels_that_do_not_fit_name_where_they_came_from():
         ValueError, match=r"dataset.targets must hold one label per example: expected shape \(24,\), got \(3,\)"
     ):
         new(Labelled("targets", [0, 1, 2]), labels=True)
-    with pytest.raises(ValueError, match="dataset.labels must be integers, strings or booleans, got float64"):
+    with pytest.raises(ValueError, match=r"dataset.labels must be integers, strings or booleans, got float64"):
         new(Labelled("labels", [0.5] * SIZE), labels=True)
 
 

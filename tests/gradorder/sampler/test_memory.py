@@ -67,7 +67,7 @@ def test_an_unknown_score_stays_finite_even_above_the_largest_float():
     with pytest.warns(UserWarning, match="epoch 0 was left after 1 of its 2 steps"):
         sampler.set_epoch(1)
     assert seen == [([largest, largest], [index == example for index in range(2)])]
-    assert list(sampler)[0] != example
+    assert next(iter(sampler)) != example
 
 
 def test_precision_is_kept():

@@ -35,8 +35,8 @@ def told(messages):
 
 def remembered(sampler):
     """The known scores by example."""
-    sampler._memory.settle()
-    known = sampler._memory.known()
+    sampler._run.memory.settle()
+    known = sampler._run.memory.known()
     return {} if known is None else {i: value for i, value in enumerate(known.tolist()) if not math.isnan(value)}
 
 
@@ -108,6 +108,7 @@ def test_after_a_batch_without_step_no_score_reaches_another_example(num_workers
         train(sampler, loader_of(sampler, num_workers), skipped=skipped)
         sampler.set_epoch(1)
     assert_scores_are_their_own(sampler)
+    assert {each.filename for each in said} == {__file__}  # at the user's line, not inside the library
     assert any(f"epoch 0 was left after {12 - len(skipped)} of its 12 steps" in message for message in told(said))
     number = skipped[0]
     if num_workers == 0 and number > 0 and not {*range(number, 12)} <= {*skipped}:  # then it shows at the next step
@@ -176,7 +177,7 @@ def test_weights_of_other_examples_are_refused(num_workers):
     with pytest.raises(go.StepError, match="so the weights would be those of other examples"):
         _ = sampler.weights
     sampler.step(indices=batch)
-    assert sampler.weights.tolist() == sampler._epoch.plan.batch_weights(3).tolist()
+    assert sampler.weights.tolist() == sampler._run.epoch.plan.batch_weights(3).tolist()
 
 
 @workers
@@ -247,7 +248,7 @@ def test_a_loader_with_smaller_batches(num_workers):
     loader = loader_of(sampler, num_workers, batch_size=2)
     with pytest.raises(ValueError, match=r"scores given to step for batch 0 of epoch 0 .*\(4,\), got shape \(2,\)"):
         train(sampler, loader)
-    with pytest.raises(go.StepError, match="step must follow a batch.*batch_size=sampler.loader_batch_size, here 4"):
+    with pytest.raises(go.StepError, match=r"step must follow a batch.*batch_size=sampler.loader_batch_size, here 4"):
         for _ in loader:
             sampler.step()
     with pytest.raises(go.StepError, match="indices must be the examples of batch 0"):
@@ -294,7 +295,7 @@ def test_a_second_loader_over_the_same_sampler(num_workers):
     sampler.step(batch.float())
     next(second)
     with pytest.raises(
-        go.StepError, match="two loaders iterate over one sampler at the same time.*a sampler of its own"
+        go.StepError, match=r"two loaders iterate over one sampler at the same time.*a sampler of its own"
     ):
         next(first)
 
@@ -352,7 +353,7 @@ def test_set_epoch_forgotten(num_workers):
     ) as said:
         assert train(sampler, loader) == first
         assert train(sampler, loader) == first
-    assert len(said) == 1
+    assert [each.filename for each in said] == [__file__]  # once, at the user's line
 
 
 @workers

@@ -211,6 +211,13 @@ def test_looking_at_an_epoch_does_not_plan_it():
     assert begun.num_steps(0, 2) == 5 + 3
 
 
+def test_an_epoch_that_was_looked_at_is_planned_by_set_epoch():
+    sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
+    assert sampler.steps_left == 5
+    sampler.set_epoch(0)
+    assert sampler.num_steps(0, 2) == 5 + 3
+
+
 def test_a_broken_promise_is_said_aloud():
     sampler = go.OrderedSampler(10, 2, ordering=go.Descending(), keep=0.5)
     assert sampler.num_steps(0, 3) == 9
@@ -230,7 +237,7 @@ def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
 
 
 def forget_scores(sampler):
-    sampler._memory.restore(None)
+    sampler._run.memory.restore(None)
     return sampler
 
 
@@ -434,7 +441,7 @@ def test_weights_and_loss_scale_of_the_next_batch():
     for length in (4, 4, 2):
         assert sampler.weights.tolist() == [1.0] * length
         assert sampler.loss_scale == 1.0
-        if length == 4 and sampler._epoch.iteration.issued == 0:
+        if length == 4 and sampler._run.epoch.iteration.issued == 0:
             iterator = iter(BatchSampler(sampler, 4, drop_last=False))
             list(iterator)
         sampler.step()

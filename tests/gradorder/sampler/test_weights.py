@@ -149,10 +149,10 @@ def test_ranks_with_other_weights_do_not_share_a_fingerprint():
     one, other = (new(ordering=Numbered()) for _ in range(2))
     for sampler in (one, other):
         sampler.set_epoch(0, scores=SCORES)
-    assert one._epoch.plan.fingerprint == other._epoch.plan.fingerprint
+    assert one._run.epoch.plan.fingerprint == other._run.epoch.plan.fingerprint
     state = one.state_dict()
     other.load_state_dict({**state, "weights": state["weights"] + 1})
-    assert one._epoch.plan.fingerprint != other._epoch.plan.fingerprint
+    assert one._run.epoch.plan.fingerprint != other._run.epoch.plan.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,8 @@ def test_a_model_of_ones_own(own_task, tmp_path, monkeypatch):
     assert model.weight.shape == (3, 3)
     assert torch.equal(model.weight, task.make_model("own_models:linear", split, seed=0).weight)
     assert not torch.equal(model.weight, task.make_model("own_models:linear", split, seed=1).weight)
-    for name in ("nowhere:made", "own_models:other", "own_models"):
-        with pytest.raises(LabError, match=f"--model must be one of 2-layer, .* got '{name}'"):
+    with pytest.raises(LabError, match=r"--model must be one of 2-layer, .* got 'own_models'"):
+        task.make_model("own_models", split, seed=0)
+    for name in ("nowhere:made", "own_models:other"):
+        with pytest.raises(LabError, match=f"--model '{name}' must name something that can be imported, as module:nam"):
             task.make_model(name, split, seed=0)

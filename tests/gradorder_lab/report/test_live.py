@@ -84,6 +84,7 @@ def test_it_grows_without_losing_the_reader_s_place(browser, served):
     add_runs(out, 0, recipes=experiments.EXPERIMENTS["synthetic-switch"].recipes("mini"))  # above: the page grows there
     until(page, "document.body.dataset.version !== '72'", seconds=120)
     until(page, "document.getElementById('progress-state').textContent === '216 of 216 runs finished: done.'")
+    until(page, "document.querySelector('#fig-synthetic-switch .plot') !== null")  # it may come with a later look
     time.sleep(0.5)
     after = page.evaluate(STATE)
     assert after["top"] == pytest.approx(before["top"], abs=3)

@@ -1,0 +1,213 @@
+"""One run: its epochs one after another, and what it has learned from training so far."""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import final
+
+import torch
+
+from gradorder import checks
+from gradorder.errors import StepError
+from gradorder.orderings.learner import Learner
+from gradorder.ranks import Ranks
+from gradorder.sampler.current import CurrentEpoch, Iteration
+from gradorder.sampler.memory import ScoreMemory
+from gradorder.sampler.notices import Notices
+from gradorder.sampler.planner import EpochPlanner
+from gradorder.sampler.state import SamplerState
+from gradorder.sampler.steps import StepCounts
+
+Scores = torch.Tensor | Callable[[], torch.Tensor]
+"""One number per example of the data set, or a function that computes them when they are needed."""
+
+
+@final
+class Run:
+    """What changes while a sampler is used: the current epoch, remembered scores, what was learned, and what was said.
+
+    Args:
+        planner: plans its epochs; never changes.
+        ranks: the processes that share it.
+    """
+
+    def __init__(self, planner: EpochPlanner, ranks: Ranks) -> None:
+        self.planner = planner
+        self.ranks = ranks
+        self.memory = ScoreMemory(planner.num_examples, ranks)
+        self.steps = StepCounts(planner)
+        self.epoch: CurrentEpoch | None = None  # planned when first needed
+        self._learner = planner.ordering.learner(planner.num_examples)
+        self._notices = Notices()
+        self._is_stepped = False
+
+    def current(self) -> CurrentEpoch:
+        """The epoch under way; at first epoch 0, without scores."""
+        if self.epoch is None:
+            self.epoch = CurrentEpoch(self.planner.plan(0, None), 0)
+        return self.epoch
+
+    @property
+    def num_consumed(self) -> int:
+        """Batches of the epoch that `step` has counted or, where it was never called, that were handed out."""
+        iteration = self.current().iteration
+        return iteration.consumed if self._is_stepped else iteration.issued
+
+    # ---------------------------------------------------------------- planning
+
+    def enter(self, epoch: int, given: Scores | None) -> None:
+        """Plan this epoch, unless it is planned already and there is nothing new to say about it."""
+        before = self.epoch
+        if before is not None and before.is_resuming and epoch < before.plan.epoch:
+            raise ValueError(
+                f"epoch must be at least {before.plan.epoch}, where load_state_dict goes on, got {epoch}: does a "
+                "framework count epochs by itself? see gradorder.integrations"
+            )
+        is_new = before is None or epoch != before.plan.epoch
+        replans = before is None or is_new or (given is not None and before.iteration.consumed == 0)
+        if self.ranks.is_connected:
+            order = 0 if before is None or replans else before.plan.fingerprint
+            kind = 0 if given is None else 1 + callable(given)
+            self.ranks.agree("what set_epoch is called for", epoch=epoch, replans=replans, scores=kind, order=order)
+        self.epoch = self._planned(epoch, given, ended=before if is_new else None) if replans else before
+        self.steps.enter(self.current().plan)
+
+    def _planned(self, epoch: int, given: Scores | None, ended: CurrentEpoch | None) -> CurrentEpoch:
+        with self.ranks.failing_together(f"planning epoch {epoch}"):
+            self.memory.settle()
+            if ended is not None:
+                self.memory.forget(ended.doubtful())
+            fresh, used = self._scores_for(epoch, given)
+            learner = self._learner if ended is None else self._learner_after(ended)
+            plan = self.planner.plan(epoch, used, learner.order())
+        if self.ranks.is_connected:
+            self.ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
+        # Without `step` nobody knows what was used; a resumed run counts what was handed out before.
+        if ended is not None and self._is_stepped and 0 < ended.iteration.consumed < ended.plan.num_batches:
+            self._notices.left_early(ended.plan.epoch, ended.iteration.consumed, ended.plan.num_batches)
+        if fresh is not None:
+            self.memory.replace(fresh)
+        self._learner = learner
+        again = None if used is None or self.planner.replayed(epoch + 1) is None else used.clone()
+        return CurrentEpoch(plan, self.planner.source_epoch(epoch), source_scores=again)
+
+    def _scores_for(self, epoch: int, given: Scores | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """The scores to remember, and those that order this epoch."""
+        is_scored = self.planner.needs_scores(epoch)
+        source = self.planner.replayed(epoch)
+        replayed = self.epoch if self.epoch is not None and self.epoch.source_epoch == source else None
+        if callable(given):
+            given = given() if is_scored and replayed is None else None
+        fresh = None if given is None else checks.finite_scores(given, self.planner.num_examples).cpu()
+        if replayed is not None:
+            return fresh, replayed.source_scores
+        if not is_scored:
+            return fresh, None
+        return fresh, self.memory.known() if fresh is None else fresh
+
+    def _learner_after(self, ended: CurrentEpoch) -> Learner:
+        """What has learned from this epoch: a copy, so that a plan that fails changes nothing."""
+        learner, epoch = copy.copy(self._learner), ended.plan.epoch
+        is_due = ended.iteration.issued > 0 and self.planner.is_ordered(epoch)
+        learner.end_epoch(epoch, len(ended.plan.sequence), is_due=is_due)
+        return learner
+
+    # ---------------------------------------------------------------- handing out
+
+    def batches(self, current: CurrentEpoch) -> Iterator[list[int]]:
+        """The only loop over batches. One counts as issued when its first example is taken.
+
+        Nothing changes before that: some loaders make an iterator and throw it away. An iterator keeps the epoch that
+        it was made for, also when another one is planned.
+        """
+        iteration = self._begin(current) if current is self.epoch else Iteration()
+        for batch in current.plan.batches(iteration.issued):
+            if current is self.epoch and iteration is not current.iteration and self._is_stepped:
+                raise StepError(
+                    f"two loaders iterate over one sampler at the same time: another one began epoch "
+                    f"{current.plan.epoch} after batch {iteration.issued} was handed out here, so nobody knows which "
+                    "of them step counts for. Give the second one a sampler of its own"
+                )
+            iteration.issued += 1
+            yield batch
+
+    def _begin(self, current: CurrentEpoch) -> Iteration:
+        """What is odd about an epoch is said when it begins: until then scores may still be given for it."""
+        epoch, num_steps = current.plan.epoch, current.plan.num_batches
+        expected = self.steps.surprise(current.plan)
+        if expected is not None:
+            self._notices.steps_changed(epoch, num_steps, expected)
+        elif self.planner.needs_scores(epoch) and self.memory.is_empty:
+            keep = self.planner.fraction(epoch)
+            if keep < 1 or epoch > 0:  # in epoch 0 the losses may be about to come
+                self._notices.no_scores(epoch, self.planner.ordering, keep)
+        self.steps.enter(current.plan)
+        iteration = current.begin()
+        if iteration.consumed == 0:
+            self._learner.begin_epoch()
+        return iteration
+
+    # ---------------------------------------------------------------- consuming
+
+    def step(
+        self,
+        scores: torch.Tensor | None,
+        indices: Sequence[int] | torch.Tensor | None,
+        gradients: torch.Tensor | None,
+    ) -> None:
+        """Count a batch, remember its scores and learn from its gradients."""
+        current = self.current()
+        epoch = current.plan.epoch
+        batch, examples = current.next_examples(indices)
+        if indices is None and current.iteration.is_out_of_step:
+            self._notices.step_missing(epoch, batch)
+            if gradients is not None:
+                raise StepError(f"step was not called for every batch before batch {batch} of epoch {epoch}")
+            scores = None
+        where = f"given to step for batch {batch} of epoch {epoch}"
+        is_due = self.planner.is_ordered(epoch)
+        rows = self._learner.checked(f"gradients {where}", gradients, examples, is_due=is_due)
+        if scores is not None:
+            values = torch.as_tensor(scores).detach()
+            self.memory.remember(examples, checks.per_example(f"scores {where}", values, len(examples)))
+        self._learner.learn(examples, rows)
+        self._is_stepped = True
+        current.iteration.consume(is_verified=indices is not None)
+        if current.was_finished:
+            self._notices.epoch_repeated(epoch)
+
+    # ---------------------------------------------------------------- state
+
+    def state(self) -> SamplerState:
+        """The place in the run, the same on all processes."""
+        current, consumed = self.current(), self.num_consumed
+        plan = current.plan
+        if self.ranks.is_connected:
+            self.ranks.agree("the place in the run", epoch=plan.epoch, consumed=consumed, order=plan.fingerprint)
+        self.memory.settle()
+        return SamplerState(
+            num_examples=self.planner.num_examples,
+            batch_size=self.planner.batch_size,
+            seed=self.planner.seed,
+            epoch=plan.epoch,
+            consumed=consumed,
+            is_stepped=self._is_stepped,
+            sequence=plan.sequence,
+            planned_steps=self.steps.state(),
+            source_epoch=current.source_epoch,
+            source_scores=current.source_scores,
+            remembered_scores=self.memory.known(),
+            weights=plan.weights,
+            learned=self._learner.state(),
+        )
+
+    def load(self, state: SamplerState) -> None:
+        """Go on there."""
+        plan = self.planner.plan_of(state.epoch, state.sequence, state.weights)
+        learner = self.planner.ordering.learner(self.planner.num_examples)
+        learner.load(state.learned)
+        place = Iteration.starting_at(state.consumed)
+        self._learner = learner
+        self.memory.restore(state.remembered_scores)
+        self._is_stepped = state.is_stepped
+        self.steps.load(state.planned_steps)
+        self.epoch = CurrentEpoch(plan, state.source_epoch, state.source_scores, place, is_resuming=True)
