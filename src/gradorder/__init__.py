@@ -7,6 +7,7 @@ from gradorder import bounds, orderings, selection
 from gradorder.adviser import Advice, advise
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError
 from gradorder.losses import cross_entropy, squared_error
+from gradorder.margins import margins
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.recommended import recommended
 from gradorder.sampler import OrderedSampler
@@ -44,6 +45,7 @@ __all__ = [
     "bounds",
     "cross_entropy",
     "gradient_norms",
+    "margins",
     "observe_gradient_norms",
     "per_example_gradients",
     "recommended",
