@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
-PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1
-PEERS_NEED := opt_einsum scipy einops unfoldNd
+PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
+PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
 WORKERS ?= 2
 OUT ?= runs
 # The tests of a file share what they have started; no test measures time, so two files may run side by side.
@@ -67,6 +67,7 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/bounds.py
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
 	$(BENCH_PYTHON) benchmarks/neural_training.py
+	$(BENCH_PYTHON) benchmarks/label_errors.py
 
 soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
 	$(BIN)/python benchmarks/soak.py

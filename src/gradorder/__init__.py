@@ -10,6 +10,7 @@ from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.recommended import recommended
+from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
 from gradorder.scores import (
@@ -28,6 +29,7 @@ from gradorder.token_losses import token_losses
 __all__ = [
     "Advice",
     "Constant",
+    "DataReport",
     "GradientNorm",
     "InversePerEpoch",
     "InversePerStep",
@@ -44,6 +46,7 @@ __all__ = [
     "advise",
     "bounds",
     "cross_entropy",
+    "data_report",
     "gradient_norms",
     "margins",
     "observe_gradient_norms",
