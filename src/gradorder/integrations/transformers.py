@@ -20,7 +20,7 @@ from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 from gradorder.token_losses import token_losses
 
-check_version("transformers", "5.5")
+check_version("transformers", "5.3")
 try:
     from transformers import Trainer
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR

@@ -10,7 +10,6 @@ from typing import Any, final
 import torch
 
 from gradorder.integrations.versions import check_version
-from gradorder.token_losses import token_losses
 
 check_version("trl", "1.16")
 try:
@@ -22,16 +21,15 @@ except ModuleNotFoundError as error:
 
 
 def sft_losses(batch: Mapping[str, Any], outputs: Any) -> torch.Tensor:  # noqa: ANN401 - a ModelOutput
-    """The mean loss of each example's own tokens, shape (B,), out of what `SFTTrainer` has of a training step."""
-    if getattr(outputs, "log_probs", None) is None:  # another loss than TRL's own
-        return token_losses(outputs.logits, batch["labels"])
+    """The mean loss of each example's own tokens, shape (B,), out of what `SFTTrainer` has of a training step.
+
+    An example of which every label is ignored has the loss 0, as in `token_losses`.
+    """
+    del batch
     log_probs: torch.Tensor = outputs.log_probs  # 0 where a label is ignored
-    return -log_probs.sum(1, dtype=torch.promote_types(log_probs.dtype, torch.float32)) / _num_tokens(outputs)
-
-
-def _num_tokens(outputs: Any) -> torch.Tensor:  # noqa: ANN401
-    counts: torch.Tensor = outputs.label_mask.sum(1)
-    return counts.clamp(min=1)
+    sums = log_probs.sum(1, dtype=torch.promote_types(log_probs.dtype, torch.float32))
+    num_tokens: torch.Tensor = outputs.label_mask.sum(1)
+    return -sums / num_tokens.clamp(min=1)
 
 
 @final
