@@ -1,6 +1,7 @@
 """A framework that is too old is refused at import, with what is needed and what is there."""
 
 import importlib
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -29,10 +30,11 @@ def test_a_newer_version_is_taken(monkeypatch, installed):
 
 @pytest.mark.parametrize("package", OLDEST)
 def test_every_plug_in_checks_its_framework(monkeypatch, package):
-    module = importlib.import_module(f"gradorder.integrations.{package}")
+    name = f"gradorder.integrations.{package}"
+    monkeypatch.delitem(sys.modules, name, raising=False)  # put back afterwards
     monkeypatch.setattr(metadata, "version", lambda package: "0.1")
     with pytest.raises(ImportError, match=rf"needs {package} {OLDEST[package]} or newer, and 0\.1 is installed"):
-        importlib.reload(module)
+        importlib.import_module(name)
 
 
 @pytest.mark.parametrize("package", OLDEST)
