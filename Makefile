@@ -13,7 +13,7 @@ OUT ?= runs
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench soak clean
+.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench zoo soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -57,7 +57,7 @@ format: $(VENV)/.installed-dev  ## format and fix what can be fixed by itself
 
 results: $(VENV)/.installed-lab  ## run every experiment at the size of two cores (hours) and keep its summary in results/
 	$(BIN)/gradorder reproduce --size cpu --out $(OUT)/cpu
-	$(BIN)/python -m gradorder_lab.shipped results/lab.npz $(OUT)/cpu
+	$(BIN)/python -m gradorder_lab.runs.shipped results/lab.parquet $(OUT)/cpu results/lab.parquet
 
 bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers included; writes results/
 	$(BENCH_PYTHON) benchmarks/sampler.py
@@ -68,6 +68,9 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
 	$(BENCH_PYTHON) benchmarks/neural_training.py
 	$(BENCH_PYTHON) benchmarks/label_errors.py
+
+zoo: $(VENV)/.installed-dev  ## try the gradient norms on every architecture of the zoo; writes the table of docs/zoo.md
+	$(BIN)/python tests/support/zoo_table.py
 
 soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
 	$(BIN)/python benchmarks/soak.py
@@ -88,7 +91,7 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 # a torchvision among it that nothing here needs; what they do need is named.
 $(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
-	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab]')
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab,transformers]')
 	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt $(PEERS_NEED))
 	@$(call installed,$(BENCH_PYTHON),--no-deps $(PEERS))
 	@touch $@

@@ -1,9 +1,11 @@
 """What exact per-example gradient norms cost, as multiples of one plain forward and backward pass.
 
-Time: all methods of a workload in turn in one process, the median over the rounds. Memory: the peak above what the
-process held before, each method in a process of its own. Every method is first compared with the one-at-a-time
-reference on a few examples; what it cannot do stands in its note. BatchNorm is frozen (the model in eval mode), so
-that all compute the same; the plain pass in train mode stands next to it. The peers are installed by `make bench`.
+Time: all methods of a workload in turn in one process, the median over the rounds; next to the plain pass stands the
+naive loop, one example after the other, that every slower way must not exceed. Memory: the peak above what the process
+held before, each method in a process of its own. Every method is first compared with the one-at-a-time reference on a
+few examples; what it cannot do stands in its note. BatchNorm is frozen (the model in eval mode), so that all compute
+the same; the plain pass in train mode stands next to it. The peers are installed by `make bench`; they are tried on the
+first workloads only. Models of `transformers` are built from their configurations: nothing is downloaded.
 
     python benchmarks/gradient_norm.py                      # writes results/gradient_norm.csv
     python benchmarks/gradient_norm.py --workload mlp --method gradorder --no-memory
@@ -15,13 +17,15 @@ import csv
 import ctypes
 import importlib
 import math
+import os
 import subprocess
 import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,9 +35,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import gradorder as go
+from gradorder.batches import num_examples, take
 from gradorder.losses import Losses
-from gradorder.scores import reference
-from gradorder_lab import models
+from gradorder_lab import environment, models
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "gradient_norm.csv"
 THREADS = 2
@@ -45,14 +49,19 @@ NUM_CHECKED = 4
 TOLERANCE = 1e-3
 LARGEST_VMAP = 2**28
 SMALLEST_PEAK = 1.0
-PLAIN, PLAIN_TRAIN_MODE = "plain pass", "plain pass, train mode"
+PLAIN, PLAIN_TRAIN_MODE, ONE_AT_A_TIME = "plain pass", "plain pass, train mode", "one at a time"
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+Batch = Any
 Norms = Callable[[Batch], torch.Tensor]
 """A method made ready for one model: the norms of a batch."""
 
 
 # What is measured -----------------------------------------------------------------------------------------------
+
+
+def mean_cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The loss of a plain pass."""
+    return F.cross_entropy(model(batch[0]), batch[1])
 
 
 @dataclass(frozen=True)
@@ -63,20 +72,22 @@ class Workload:
     model: Callable[[], nn.Module]
     batch: Callable[[], Batch]
     losses: Losses = go.cross_entropy
-    mean_loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.cross_entropy
+    mean_loss: Callable[[nn.Module, Batch], torch.Tensor] = mean_cross_entropy
     layouts: tuple[str, ...] = ("contiguous",)
+    methods: tuple[str, ...] | None = None
+    """Those that are tried; None: all."""
 
 
-def own_squared_error(model: nn.Module, batch: Any) -> torch.Tensor:  # noqa: ANN401 - as a user would write it
+def own_squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
     """The loss of a user who does not know `go.squared_error`."""
     inputs, targets = batch
     errors: torch.Tensor = model(inputs).squeeze(1) - targets
     return errors.square()
 
 
-def mean_squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def mean_squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Outputs (B, 1), targets (B,)."""
-    return F.mse_loss(outputs.squeeze(1), targets)
+    return F.mse_loss(model(batch[0]).squeeze(1), batch[1])
 
 
 def linear() -> nn.Module:
@@ -100,7 +111,7 @@ def tokens() -> Batch:
 
 
 BOTH_LAYOUTS = ("contiguous", "channels_last")
-WORKLOADS = {
+WITH_PEERS = {
     "linear": Workload("linear regression, 256", linear, regression_batch, go.squared_error, mean_squared_error),
     "linear-own-loss": Workload(
         "linear regression, own loss, 256", linear, regression_batch, own_squared_error, mean_squared_error
@@ -113,14 +124,249 @@ WORKLOADS = {
 }
 
 
+# Other architectures: width 128, 64 positions, 16 examples ---------------------------------------------------------
+
+NUM_EXAMPLES, LENGTH, NUM_WORDS, NUM_CLASSES, IGNORED = 16, 64, 1000, 10, -100
+WIDTH = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
+WORDS = {**WIDTH, "vocab_size": NUM_WORDS, "max_position_embeddings": 128, "pad_token_id": 0}
+PATCHES = {**WIDTH, "image_size": 32, "patch_size": 4, "num_labels": NUM_CLASSES}
+STAGES = {"hidden_sizes": [32, 64, 128, 128], "depths": [2, 2, 2, 2], "num_labels": NUM_CLASSES}
+T5 = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_heads": 4, "vocab_size": NUM_WORDS}
+
+
+def of_transformers(kind: str, model_type: str, **settings: object) -> Callable[[], nn.Module]:
+    """Makes a model of `transformers` from its configuration."""
+
+    def build() -> nn.Module:
+        transformers = importlib.import_module("transformers")
+        config = transformers.AutoConfig.for_model(model_type, **settings)
+        model: nn.Module = getattr(transformers, f"AutoModelFor{kind}").from_config(config)
+        return model
+
+    return build
+
+
+def sentences(size: int = NUM_EXAMPLES, length: int = LENGTH, num_words: int = NUM_WORDS) -> dict[str, torch.Tensor]:
+    """Words and which of them are there: a quarter of each third example is padding."""
+    is_there = torch.arange(length) < length - (length // 4) * (torch.arange(size) % 3 == 0)[:, None]
+    words = torch.randint(1, num_words, (size, length)).where(is_there, 0)
+    return {"input_ids": words, "attention_mask": is_there.long()}
+
+
+def with_classes() -> Batch:
+    """Sentences with a class each."""
+    return sentences() | {"labels": torch.randint(NUM_CLASSES, (NUM_EXAMPLES,))}
+
+
+def with_every_word(size: int = NUM_EXAMPLES, length: int = LENGTH, num_words: int = NUM_WORDS) -> Batch:
+    """Sentences each word of which is to be guessed from those before it."""
+    batch = sentences(size, length, num_words)
+    return batch | {"labels": batch["input_ids"].where(batch["attention_mask"] == 1, IGNORED)}
+
+
+def with_some_words() -> Batch:
+    """Sentences of which every seventh word is to be guessed."""
+    batch = with_every_word()
+    batch["labels"][:, torch.arange(LENGTH) % 7 > 0] = IGNORED
+    return batch
+
+
+def with_translations() -> Batch:
+    """Sentences with another one each."""
+    answers = with_every_word()
+    return sentences() | {"decoder_input_ids": answers["input_ids"], "labels": answers["labels"]}
+
+
+def pictures(side: int) -> Callable[[], Batch]:
+    """Makes a batch of noise with labels, as models of `transformers` take it."""
+    return lambda: {
+        "pixel_values": torch.randn(NUM_EXAMPLES, 3, side, side),
+        "labels": torch.randint(NUM_CLASSES, (NUM_EXAMPLES,)),
+    }
+
+
+def logits(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """What the model says without its labels."""
+    found: torch.Tensor = model(**{name: part for name, part in batch.items() if name != "labels"}).logits
+    return found
+
+
+def class_losses(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """One class per example."""
+    return F.cross_entropy(logits(model, batch), batch["labels"], reduction="none")
+
+
+def mean_class_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The same for a plain pass."""
+    return F.cross_entropy(logits(model, batch), batch["labels"])
+
+
+def word_losses(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The mean over an example's own words."""
+    labels: torch.Tensor = batch["labels"]
+    losses = F.cross_entropy(logits(model, batch).mT, labels, reduction="none", ignore_index=IGNORED)
+    return losses.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
+
+
+def mean_word_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The mean over all words, for a plain pass."""
+    return F.cross_entropy(logits(model, batch).flatten(0, 1), batch["labels"].flatten(), ignore_index=IGNORED)
+
+
+def shifted(batch: Batch) -> Batch:
+    """Each word as the label of the one before it."""
+    labels = F.pad(batch["labels"][:, 1:], (0, 1), value=IGNORED)
+    return {**batch, "labels": labels}
+
+
+def next_words() -> Batch:
+    """Sentences with each word's next one as its label."""
+    return shifted(with_every_word())
+
+
+class InvertedResidual(nn.Module):
+    """Wider, convolved channel by channel, narrower again: (B, C, H, W) to (B, C', H / stride, W / stride)."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = channels_in * expansion
+        self.is_residual = stride == 1 and channels_in == channels_out
+        self.body = nn.Sequential(
+            *convolved(channels_in, inner, 1),
+            *convolved(inner, inner, 3, stride=stride, groups=inner),
+            nn.Conv2d(inner, channels_out, 1, bias=False),
+            nn.BatchNorm2d(channels_out),
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Images (B, C, H, W)."""
+        output: torch.Tensor = self.body(images)
+        return images + output if self.is_residual else output
+
+
+def convolved(channels_in: int, channels_out: int, size: int, *, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    """A convolution, BatchNorm, and ReLU6 in place."""
+    conv = nn.Conv2d(channels_in, channels_out, size, stride, padding=size // 2, groups=groups, bias=False)
+    return [conv, nn.BatchNorm2d(channels_out), nn.ReLU6(inplace=True)]
+
+
+def mobilenet() -> nn.Module:
+    """MobileNetV2 (Sandler et al., 2018) for small images: stride 1 at first."""
+    blocks: list[nn.Module] = []
+    channels = 32
+    for expansion, width, repeats, stride in MOBILENET:
+        for number in range(repeats):
+            blocks.append(InvertedResidual(channels, width, stride if number == 0 else 1, expansion))
+            channels = width
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, NUM_CLASSES)]
+    return nn.Sequential(*convolved(3, 32, 3), *blocks, *convolved(channels, 1280, 1), *head)
+
+
+MOBILENET = (
+    (1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+)  # fmt: skip
+"""Expansion, channels, repeats, stride: the paper's Table 2, with stride 1 where an image of 32 x 32 needs it."""
+
+
+def lstm() -> nn.Module:
+    """Read off the last step."""
+    return models.RecurrentClassifier(128, 128, NUM_CLASSES)
+
+
+OURS = ("gradorder", "gradorder observe", ONE_AT_A_TIME)
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 4}
+ARCHITECTURES = {
+    "bert": Workload(
+        "BERT, 16", of_transformers("SequenceClassification", "bert", **WORDS, num_labels=NUM_CLASSES), with_classes,
+        class_losses, mean_class_loss, methods=OURS,
+    ),
+    "llama": Workload(
+        "Llama, 16", of_transformers("CausalLM", "llama", **WORDS), next_words, word_losses, mean_word_loss,
+        methods=OURS,
+    ),
+    "gpt2": Workload(
+        "GPT-2, 16", of_transformers("CausalLM", "gpt2", **WORDS), next_words, word_losses, mean_word_loss,
+        methods=OURS,
+    ),
+    "vit": Workload(
+        "ViT, 16", of_transformers("ImageClassification", "vit", **PATCHES), pictures(32), class_losses,
+        mean_class_loss, methods=OURS,
+    ),
+    "convnext": Workload(
+        "ConvNeXt, 16", of_transformers("ImageClassification", "convnext", **STAGES), pictures(64), class_losses,
+        mean_class_loss, methods=OURS,
+    ),
+    "mobilenet": Workload("MobileNetV2, 16", mobilenet, images(16, 3, 32, 32), methods=OURS),
+    "lstm": Workload("LSTM, 16", lstm, images(16, LENGTH, 128), methods=OURS),
+    "bert-mlm": Workload(
+        "BERT, masked words, 16", of_transformers("MaskedLM", "bert", **WORDS), with_some_words, word_losses,
+        mean_word_loss, methods=OURS,
+    ),
+    "opt": Workload(
+        "OPT, 16", of_transformers("CausalLM", "opt", **WORDS, ffn_dim=512, word_embed_proj_dim=128), next_words,
+        word_losses, mean_word_loss, methods=OURS,
+    ),
+    "t5": Workload(
+        "T5, 16", of_transformers("Seq2SeqLM", "t5", **T5), with_translations, word_losses, mean_word_loss,
+        methods=OURS,
+    ),
+    "mixtral": Workload(
+        "Mixtral, 16", of_transformers("CausalLM", "mixtral", **WORDS, **EXPERTS), next_words, word_losses,
+        mean_word_loss, methods=OURS,
+    ),
+}  # fmt: skip
+
+
+# Where memory counts ----------------------------------------------------------------------------------------------
+
+
+class TiedHead(nn.Module):
+    """A large vocabulary, used to read words and to say them."""
+
+    def __init__(self, num_words: int = 50_000, width: int = 768) -> None:
+        super().__init__()
+        self.words, self.body = nn.Embedding(num_words, width), nn.Linear(width, width)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Words (B, T) to logits (B, T, words)."""
+        return F.linear(self.body(self.words(words)).tanh(), self.words.weight)
+
+
+def tied_losses(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The mean over an example's own words."""
+    return F.cross_entropy(model(batch[0]).mT, batch[1], reduction="none").mean(1)
+
+
+def mean_tied_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The same for a plain pass."""
+    return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
+
+
+def long_sentences() -> Batch:
+    """Two of 1,024 words, with their next words."""
+    return torch.randint(50_000, (2, 1024)), torch.randint(50_000, (2, 1024))
+
+
+LARGE = {
+    "tied-head": Workload(
+        "tied head 50,000 x 768, T = 1024, 2", TiedHead, long_sentences, tied_losses, mean_tied_loss, methods=OURS[:2]
+    ),
+    "gpt2-small": Workload(
+        "GPT-2 small, T = 32, 8", of_transformers("CausalLM", "gpt2"), lambda: shifted(with_every_word(8, 32, 50_000)),
+        word_losses, mean_word_loss, methods=OURS[:2],
+    ),
+}  # fmt: skip
+WORKLOADS = WITH_PEERS | ARCHITECTURES | LARGE
+
+
 def ready(workload: Workload, layout: str) -> tuple[nn.Module, Batch]:
     """The model, in eval mode, and a batch, both in the layout and always the same."""
     torch.manual_seed(0)
-    model, (inputs, targets) = workload.model().eval(), workload.batch()
+    model, batch = workload.model().eval(), workload.batch()
     if layout == "channels_last":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        inputs = inputs.to(memory_format=torch.channels_last)
-    return model, (inputs, targets)
+        batch = batch[0].to(memory_format=torch.channels_last), batch[1]
+    return model, batch
 
 
 # The methods ----------------------------------------------------------------------------------------------------
@@ -149,6 +395,26 @@ def gradorder_observe(model: nn.Module, losses: Losses) -> Norms:
             return seen.norms
 
     return norms
+
+
+def one_at_a_time(model: nn.Module, losses: Losses) -> Norms:
+    """The naive loop."""
+
+    def norms(batch: Batch) -> torch.Tensor:
+        return torch.stack(
+            [torch.stack([each.norm() for each in row]).norm() for row in gradients(model, batch, losses)]
+        )
+
+    return norms
+
+
+def gradients(model: nn.Module, batch: Batch, losses: Losses) -> Iterator[list[torch.Tensor]]:
+    """Those of each example, by plain autograd; a parameter that it does not reach has none."""
+    parameters = list(model.parameters())
+    for i in range(num_examples(batch)):
+        loss = losses(model, take(batch, torch.tensor([i])))[0]
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        yield [gradient for gradient in found if gradient is not None]
 
 
 class _LossOfOne(nn.Module):
@@ -295,6 +561,7 @@ def replace(model: nn.Module, kind: type[nn.Module], replacement: Callable[[Any]
 METHODS = {
     "gradorder": Method(gradorder),
     "gradorder observe": Method(gradorder_observe),
+    ONE_AT_A_TIME: Method(one_at_a_time),
     "torch.func": Method(torch_func),
     "opacus ghost": Method(opacus_ghost, adapt_for_opacus),
     "opacus": Method(opacus, adapt_for_opacus),
@@ -349,14 +616,19 @@ def adapted_model(method: Method, model: nn.Module) -> tuple[nn.Module, str] | N
 def compared(method: Method, workload: Workload, layout: str, adapted: nn.Module | None) -> Checked:
     """The norms of the first few examples against the reference on the model as it is."""
     model, batch = ready(workload, layout)
-    # A norm of millions of entries would lose digits in float32.
-    expected = reference.per_example_gradients(model, few(batch), workload.losses).double().norm(dim=1)
+    expected = exact_norms(model, few(batch), workload.losses)
     try:
         action = prepared(method, workload, adapted or model)
         error = ((action.run(few(batch)) - expected).abs() / expected).max().item()
     except Exception as failure:  # noqa: BLE001 - whatever a peer raises goes into the table
         return Checked(None, math.nan, f"fails: {one_line(failure)}")
     return Checked(action, error, "ok" if error <= TOLERANCE else "wrong")
+
+
+def exact_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:
+    """The reference: a norm of millions of entries would lose digits in float32."""
+    rows = gradients(model, batch, losses)
+    return torch.stack([torch.stack([each.double().norm() for each in row]).norm() for row in rows])
 
 
 def prepared(method: Method, workload: Workload, model: nn.Module) -> Action:
@@ -366,7 +638,7 @@ def prepared(method: Method, workload: Workload, model: nn.Module) -> Action:
 
 def few(batch: Batch) -> Batch:
     """The examples that are checked."""
-    return batch[0][:NUM_CHECKED], batch[1][:NUM_CHECKED]
+    return take(batch, torch.arange(min(NUM_CHECKED, num_examples(batch))))
 
 
 def one_line(failure: Exception) -> str:
@@ -390,7 +662,7 @@ def plain_pass(workload: Workload, model: nn.Module) -> Action:
     """One forward and backward pass; what it returns is of no interest."""
 
     def run(batch: Batch) -> torch.Tensor:
-        loss = workload.mean_loss(model(batch[0]), batch[1])
+        loss = workload.mean_loss(model, batch)
         loss.backward()
         return loss.detach()
 
@@ -425,10 +697,14 @@ def seconds(action: Action, batch: Batch) -> float:
 # Memory ---------------------------------------------------------------------------------------------------------
 
 
+EXACT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+"""glibc then gives back each large block at once, so that the peak is that of what was in use."""
+
+
 def peak_mebibytes(workload: str, layout: str, method: str, *, is_adapted: bool) -> float:
     """The peak memory of one pass, in a process of its own; nan if it fails."""
     command = [sys.executable, __file__, "--peak", workload, layout, method, str(int(is_adapted))]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | EXACT_MEMORY)  # noqa: S603 - ourselves
     return float(result.stdout) if result.returncode == 0 else math.nan
 
 
@@ -465,11 +741,12 @@ def status_kibibytes(field: str) -> int:
 
 Row = dict[str, str]
 WIDTHS = {
-    "workload": 33,
+    "workload": 37,
     "layout": 14,
     "method": 23,
     "time_ratio": 11,
     "train_mode_ratio": 17,
+    "loop_ratio": 11,
     "memory_ratio": 13,
     "seconds": 10,
     "mebibytes": 10,
@@ -483,7 +760,8 @@ def measured(name: str, layout: str, methods: Iterable[str], *, with_memory: boo
     workload = WORKLOADS[name]
     _, batch = ready(workload, layout)
     found = {plain: Checked(action, math.nan, "") for plain, action in plain_passes(workload, layout).items()}
-    found |= {method: checked(METHODS[method], workload, layout) for method in methods}
+    tried = [method for method in methods if workload.methods is None or method in workload.methods]
+    found |= {method: checked(METHODS[method], workload, layout) for method in tried}
     actions = {method: each.action for method, each in found.items() if each.action}
     taken = median_seconds(actions, batch)
     peaks = {
@@ -503,6 +781,7 @@ def numbers(method: str, found: Checked, taken: dict[str, float], peaks: dict[st
     return {
         "time_ratio": text(time_taken / taken[PLAIN], ".2f"),
         "train_mode_ratio": text(time_taken / taken.get(PLAIN_TRAIN_MODE, math.nan), ".2f"),
+        "loop_ratio": text(time_taken / taken.get(ONE_AT_A_TIME, math.nan), ".2f"),
         "memory_ratio": text(peak / plain_peak if plain_peak > SMALLEST_PEAK else math.nan, ".2f"),
         "seconds": text(time_taken, ".3g"),
         "mebibytes": text(peak, ".1f"),
@@ -510,7 +789,22 @@ def numbers(method: str, found: Checked, taken: dict[str, float], peaks: dict[st
         "note": found.note,
         "threads": str(torch.get_num_threads()),
         "torch": torch.__version__,
+        **machine(),
     }
+
+
+def machine() -> Row:
+    """What it was measured on."""
+    facts = environment.facts()
+    return {"machine": f"{facts['machine']}, {facts['cpus']} cores", "transformers": version_of("transformers")}
+
+
+def version_of(package: str) -> str:
+    """Nothing where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def text(number: float, form: str) -> str:

@@ -32,12 +32,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradorder_lab import environment
-from gradorder_lab.datasets import ImageDataset, load
-from gradorder_lab.neural.recipe import NeuralRecipe
-from gradorder_lab.neural.training import SCORES, Training, train_one_epoch
-from gradorder_lab.recipes import cifar
-from gradorder_lab.recipes.grey_images import RANDOM
+from gradorder_lab.data import ImageDataset, load
+from gradorder_lab.paper import cifar
+from gradorder_lab.paper.network import RANDOM, SCORES, NeuralRecipe, network_run
+from gradorder_lab.runs import origin
+from gradorder_lab.training.network import NetworkRun, train_one_epoch
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "neural_training.csv"
 THREADS = 1
@@ -86,9 +85,9 @@ def noise(shape: tuple[int, int, int], num_classes: int, num_examples: int) -> I
     return ImageDataset(images, labels, names, mean=(0.5,) * shape[0], std=(0.25,) * shape[0])
 
 
-def training_of(recipe: NeuralRecipe, train: ImageDataset) -> Training:
+def training_of(recipe: NeuralRecipe, train: ImageDataset) -> NetworkRun:
     """A run that counts processor time."""
-    run = Training(recipe, 0, torch.device("cpu"), train, train)
+    run = network_run(recipe, 0, train, train)
     run.clock = time.process_time  # type: ignore[method-assign]
     return run
 
@@ -163,7 +162,7 @@ def scoring_rows(work: Workload, train: ImageDataset) -> Iterator[Row]:
         }
 
 
-def epoch_and_scoring(run: Training, number: int) -> tuple[float, float]:
+def epoch_and_scoring(run: NetworkRun, number: int) -> tuple[float, float]:
     """Seconds of an epoch, and of the scoring in it; the first time an epoch to warm up goes before."""
     for epoch in (0, 1) if number == 0 else (number + 1,):
         before = replace(run.cost)
@@ -226,7 +225,7 @@ def all_scoring_rows(_: Path | None) -> Iterator[Row]:
 def paper_rows(directory: Path | None) -> Iterator[Row]:
     """Both data sets' epochs."""
     for data in PAPER:
-        net = next(net for net, work in WORKLOADS.items() if work.model == cifar.NETS[data])
+        net = next(net for net, work in WORKLOADS.items() if work.model == cifar.NET_OF[data])
         yield {"net": net, **paper_row(data, directory)}
 
 
@@ -249,7 +248,7 @@ COLUMNS = (
 def main(parts: list[str], directory: Path | None) -> None:
     """Measure, print and save; the rows of other parts stay as they are."""
     versions = f"python {platform.python_version()}, torch {torch.__version__}"
-    facts = {"threads": THREADS, "machine": environment.facts()["machine"], "versions": versions}
+    facts = {"threads": THREADS, "machine": origin.facts()["machine"], "versions": versions}
     for part in parts:
         found = []
         for row in PARTS[part](directory):

@@ -1,19 +1,22 @@
 """What an ordered, class-balanced epoch costs, next to torch's RandomSampler inside a BatchSampler.
 
 Time: setting up the sampler, planning the epoch and iterating over all of its batches, both samplers in turn in
-one process, the median of several rounds. Memory: the peak above what the process held before, each sampler in
-a process of its own; scores and labels exist before, as they do in a training run.
+one process, on one thread and in processor time; the fastest round of each counts, as other work on the machine only
+adds. The same for one `step(losses)` with the losses of a batch, on average over an epoch. Memory: the peak above what
+the process held before, each sampler in a process of its own; scores and labels exist before, as they do in a training
+run.
 
     python benchmarks/sampler.py            # writes results/sampler.csv
 """
 
 import csv
+import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
-from statistics import median
 
 import torch
 from torch.utils.data import BatchSampler, RandomSampler
@@ -22,9 +25,10 @@ import gradorder as go
 
 BATCH_SIZE = 128
 NUM_CLASSES = 10
-SIZES = [10**4, 10**5, 10**6, 10**7]
+ROUNDS = {10**4: 2000, 10**5: 100, 10**6: 15, 10**7: 5}
+STEP_ROUNDS = 20
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "sampler.csv"
-THREADS = 2
+THREADS = 1
 
 
 def inputs(num_examples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,19 +59,33 @@ EPOCHS: dict[str, Callable[[torch.Tensor, torch.Tensor], Iterable[list[int]]]] =
 
 def consume(name: str, scores: torch.Tensor, labels: torch.Tensor) -> float:
     """Seconds for one epoch from nothing to the last batch."""
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in EPOCHS[name](scores, labels):
         pass
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def seconds(num_examples: int) -> dict[str, float]:
-    """The median seconds of both, in turn."""
+    """The fewest seconds of both, in turn."""
     scores, labels = inputs(num_examples)
-    rounds = 5 if num_examples >= SIZES[-1] else 15
-    consume("ordered", scores, labels)  # once to warm up
-    taken = [{name: consume(name, scores, labels) for name in EPOCHS} for _ in range(rounds)]
-    return {name: median(each[name] for each in taken) for name in EPOCHS}
+    taken = [{name: consume(name, scores, labels) for name in EPOCHS} for _ in range(ROUNDS[num_examples])]
+    return {name: min(each[name] for each in taken) for name in EPOCHS}
+
+
+def step_seconds(num_examples: int) -> float:
+    """The fewest seconds of a `step(losses)`, on average over the steps of a round but the first, which sets up."""
+    losses = torch.rand(BATCH_SIZE, generator=torch.Generator().manual_seed(0))
+    num_steps = min(1000, num_examples // BATCH_SIZE)
+    taken = []
+    for _ in range(STEP_ROUNDS):
+        sampler = go.OrderedSampler(num_examples, BATCH_SIZE, ordering=go.Descending(), start_epoch=1)
+        list(islice(sampler, num_steps * BATCH_SIZE))  # as if a loader had fetched them all ahead
+        sampler.step(losses)
+        started = time.process_time()
+        for _ in range(num_steps - 1):
+            sampler.step(losses)
+        taken.append((time.process_time() - started) / (num_steps - 1))
+    return min(taken)
 
 
 def peak_mebibytes(name: str, num_examples: int) -> float:
@@ -92,14 +110,21 @@ def status_kibibytes(field: str) -> int:
     return int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
+def machine() -> str:
+    """The kind of processor."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{platform.system()} {platform.machine()}" + (f", {names[0]}" if names else "")
+
+
 def main() -> None:
     """Measure, print and save."""
     torch.set_num_threads(THREADS)
-    print(f"one epoch, batches of {BATCH_SIZE}, {NUM_CLASSES} classes, {THREADS} threads\n")
-    print(f"{'examples':>12} {'random s':>10} {'ordered s':>10} {'ratio':>6} {'ns/example':>11} "
+    print(f"one epoch, batches of {BATCH_SIZE}, {NUM_CLASSES} classes, {THREADS} thread, {machine()}\n")
+    print(f"{'examples':>12} {'random s':>10} {'ordered s':>10} {'ratio':>6} {'ns/example':>11} {'us/step':>8} "
           f"{'random MiB':>11} {'ordered MiB':>12} {'ratio':>6}")  # fmt: skip
     rows = []
-    for size in SIZES:
+    for size in ROUNDS:
         taken = seconds(size)
         peak = {name: peak_mebibytes(name, size) for name in EPOCHS}
         row = {
@@ -108,14 +133,15 @@ def main() -> None:
             "ordered_seconds": round(taken["ordered"], 5),
             "time_ratio": round(taken["ordered"] / taken["random"], 2),
             "ordered_ns_per_example": round(taken["ordered"] / size * 1e9),
+            "step_microseconds": round(step_seconds(size) * 1e6, 1),
             "random_mebibytes": round(peak["random"], 1),
             "ordered_mebibytes": round(peak["ordered"], 1),
             "memory_ratio": round(peak["ordered"] / peak["random"], 2) if peak["random"] else "",
         }
-        rows.append(row)
-        for value, width in zip(row.values(), (12, 10, 10, 6, 11, 11, 12, 6), strict=True):
+        for value, width in zip(row.values(), (12, 10, 10, 6, 11, 8, 11, 12, 6), strict=True):
             print(f"{value:>{width}}", end=" ")
         print(flush=True)
+        rows.append({**row, "threads": THREADS, "machine": machine(), "torch": torch.__version__})
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))

@@ -21,11 +21,11 @@ from pathlib import Path
 import torch
 
 import gradorder as go
-from gradorder_lab import experiments, reproduction
-from gradorder_lab.neural.recipe import NeuralRecipe
-from gradorder_lab.recipe import Recipe
-from gradorder_lab.store import Store
-from gradorder_lab.workspace import Workspace
+from gradorder_lab import paper
+from gradorder_lab.commands import reproduce as command
+from gradorder_lab.paper.network import NeuralRecipe
+from gradorder_lab.runs.recipe import Recipe, Workspace
+from gradorder_lab.runs.store import Store
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "reliability.csv"
@@ -62,8 +62,8 @@ class Outcome:
 
 def reproduce(out: Path) -> None:
     """The convex experiments, as the command runs them."""
-    settings = reproduction.Settings(seeds=NUM_SEEDS)
-    reproduction.reproduce(CONVEX, out, settings)
+    settings = command.Reproduction(seeds=NUM_SEEDS)
+    command.reproduce(CONVEX, out, settings)
 
 
 def train(out: Path) -> None:
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--without-properties", action="store_true", help="leave the longest part out")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    convex: list[Recipe] = [one for name in CONVEX for one in experiments.EXPERIMENTS[name].recipes("mini")]
+    convex: list[Recipe] = [one for name in CONVEX for one in paper.EXPERIMENTS[name].recipes("mini")]
     outcomes = []
     network: list[Recipe] = [NETWORK]
     kinds = {"reproduce": (reproduce, convex, 1.5), "training": (train, network, 0.6)}

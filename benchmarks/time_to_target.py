@@ -3,7 +3,7 @@
 For every task and method: the step size is searched on a held-out tenth of the training set, the same grid for all;
 then every budget (a share of plain training's cost) is run with paired seeds, SGD with momentum, half a cosine over
 the steps. The target is the mean test accuracy of random reshuffling at the full budget less its noise, and its own
-time is its cheapest budget that reaches that. See `gradorder_lab.compare.comparison`.
+time is its cheapest budget that reaches that. See `gradorder_lab.benchmark.contest`.
 
 One thread per run. Runs are kept as they finish and the same command goes on where it was stopped.
 
@@ -22,12 +22,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradorder_lab import environment
-from gradorder_lab.compare import printed
-from gradorder_lab.compare.comparison import Comparison, Plan, Row
-from gradorder_lab.compare.methods import CORE, METHODS, RANDOM_BALANCED
-from gradorder_lab.compare.running import compare
-from gradorder_lab.compare.task import Task
+from gradorder_lab.benchmark.contest import Contest, Row, Standings
+from gradorder_lab.benchmark.methods import CORE, METHODS, RANDOM_BALANCED
+from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.runs import origin
+from gradorder_lab.show.standings import show_standings
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "time_to_target.csv"
 
@@ -69,7 +69,7 @@ def hard(task: Task) -> Iterator[Task]:
     yield replace(task, name=f"{task.name}, step too large", step_sizes=(0.2,))  # four times what the search finds
 
 
-def plans() -> list[Plan]:
+def plans() -> list[Contest]:
     """Cheapest first."""
     chosen: list[tuple[Task, tuple[str, ...], tuple[float, ...], int]]
     chosen = [(task, ALL, FINE, MORE_SEEDS) for task in (TERRAIN, *TWO_LAYER.values())]
@@ -78,12 +78,12 @@ def plans() -> list[Plan]:
     chosen += [(TEXT, (*CORE, RANDOM_BALANCED), COARSE, SEEDS)]
     chosen += [(CIFAR, CORE, COARSE, SEEDS)]
     return [
-        Plan(task, methods, budgets, seeds=SEEDS, core_seeds=core_seeds, search_seeds=SEARCH_SEEDS)
+        Contest(task, methods, budgets, seeds=SEEDS, core_seeds=core_seeds, search_seeds=SEARCH_SEEDS)
         for task, methods, budgets, core_seeds in chosen
     ]
 
 
-def lines(comparison: Comparison) -> Iterator[dict[str, str]]:
+def lines(comparison: Standings) -> Iterator[dict[str, str]]:
     """The comparison as lines of a table."""
     for row in comparison.rows:
         yield {
@@ -128,11 +128,11 @@ def main() -> None:
     if unknown := set(chosen.tasks) - set(known):
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
     console = Console(width=160)
-    facts = environment.facts()
+    facts = origin.facts()
     told = {"machine": str(facts["machine"]), "torch": str(facts["torch"]), "python": platform.python_version()}
     for name in chosen.tasks or known:
-        comparison = compare(known[name], chosen.out, jobs=chosen.jobs, data=chosen.data, console=console)
-        printed.show(console, comparison)
+        comparison = compared(known[name], chosen.out, jobs=chosen.jobs, data=chosen.data, console=console)
+        show_standings(console, comparison)
         write([line | told for line in lines(comparison)])
 
 

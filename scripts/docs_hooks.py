@@ -16,12 +16,12 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
-from gradorder_lab import experiments
-from gradorder_lab.claims import Claim
-from gradorder_lab.compare.methods import BALANCED, RECOMMENDED
-from gradorder_lab.recipes import side_by_side
-from gradorder_lab.report import readable
-from gradorder_lab.summary import Summary
+from gradorder_lab import paper
+from gradorder_lab.benchmark.methods import BALANCED, RECOMMENDED
+from gradorder_lab.judge.claims import Claim
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.runs.table import read_table
+from gradorder_lab.show import readable
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 TIME_TO_TARGET = RESULTS / "time_to_target.csv"
@@ -70,7 +70,7 @@ def _table(name: str) -> str:
 
 def claims(*names: str) -> str:
     """The verdicts on these claims, data set by data set, each with the effect that is furthest from the claim."""
-    shown = [claim for claim in experiments.claims(_summary()) if claim.name in names]
+    shown = [claim for claim in paper.claims(_summary()) if claim.name in names]
     rows = [row for claim in shown for row in _claim_rows(claim)]
     return _as_markdown(("claim", "data", "compared", "effect", "95% interval", "seeds won", "verdict"), rows)
 
@@ -83,7 +83,7 @@ def _claim_rows(claim: Claim) -> list[list[str]]:
             effect = comparison.effect
             remark = readable.remark(effect)
             mean = readable.number(effect, effect.mean) + (f" ({remark})" if remark else "")
-            numbers = [mean, readable.interval(effect)]
+            numbers = [mean, readable.interval_text(effect)]
             won = f"{effect.won:.0%} of {effect.num_seeds}"
             what = f"{comparison.what} ({comparison.reading})".replace(" - ", " − ")
             found.append([claim.name, data, what, *numbers, won, str(claim.verdict_on(data))])
@@ -91,20 +91,8 @@ def _claim_rows(claim: Claim) -> list[list[str]]:
 
 
 def _command(claim: Claim) -> str:
-    names = [name for name, experiment in experiments.EXPERIMENTS.items() if claim.name in experiment.claim_names]
+    names = [name for name, experiment in paper.EXPERIMENTS.items() if claim.name in experiment.claims]
     return f"gradorder reproduce {' '.join(names)} --size cpu"
-
-
-def algorithms() -> str:
-    """How the four algorithms ended beside random reshuffling, and what they cost."""
-    rows = []
-    for recipe in side_by_side.recipes():
-        runs = _summary().get(recipe)
-        if runs is not None:
-            values, last = runs.last["metric"], runs.last
-            counts = [f"{int(last[name][0]):,}" for name in ("trained", "scored")]
-            rows.append([recipe.task_name, recipe.method, f"{values.mean():.4g} ± {values.std(ddof=1):.2g}", *counts])
-    return _as_markdown(("task", "method", "mean ± standard deviation", "trained on", "scored"), rows)
 
 
 def scores() -> str:
@@ -202,7 +190,7 @@ def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @cache
 def _summary() -> Summary:
-    return Summary.load(RESULTS / "lab.npz")
+    return read_table(RESULTS / "lab.parquet")
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -217,7 +205,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "start epoch": partial(claims, "C5", "C9", "C10", "C11", "C13"),
     "keep": partial(claims, "C6"),
     "networks": partial(claims, "C7", "C8"),
-    "algorithms": algorithms,
     "scores": scores,
     "norms": norms,
     "time to target": time_to_target,

@@ -78,6 +78,8 @@ def main() -> None:
     chosen = [one for one in settings() if not given.words or any(word in one.name for word in given.words)]
     if not chosen:
         parser.error(f"words must be in the name of a setting: {'; '.join(one.name for one in settings())}")
+    if missing := sorted({test for one in chosen for test in one.tests if not (ROOT / test).exists()}):
+        parser.error(f"{TABLE.name} must name tests that exist, got {', '.join(missing)}")
     print(f"numpy {np.__version__}, {len(chosen)} settings", flush=True)
     results = {}
     for setting in chosen:

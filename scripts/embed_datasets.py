@@ -1,10 +1,10 @@
 # ruff: noqa: INP001, T201 - a script: run by path, it prints
 """Make the small data sets that are shipped with the package, out of the original files.
 
-    python scripts/embed_datasets.py --data DIR            writes src/gradorder_lab/embedded/*.xz
+    python scripts/embed_datasets.py --data DIR            writes src/gradorder_lab/data/embedded/*.xz
     python scripts/embed_datasets.py --data DIR --check    says whether they hold what DIR gives
 
-DIR holds MNIST, Fashion-MNIST and CIFAR-10 as `gradorder_lab.datasets.load` reads them. The shipped examples are the
+DIR holds MNIST, Fashion-MNIST and CIFAR-10 as `gradorder_lab.data.load` reads them. The shipped examples are the
 first ones of each class, so that size "mini" is the same with and without the original files.
 """
 
@@ -14,13 +14,12 @@ from pathlib import Path
 
 import torch
 
-from gradorder_lab.datasets import embedded
-from gradorder_lab.datasets.errors import DatasetError
-from gradorder_lab.datasets.images import class_balanced_indices
-from gradorder_lab.datasets.labelled_images import LabelledImages, TrainTest
-from gradorder_lab.datasets.sources import SOURCES, Source
+from gradorder_lab.data import SOURCES, embedded
+from gradorder_lab.data.errors import DatasetError
+from gradorder_lab.data.images import class_balanced_indices
+from gradorder_lab.data.source import LabelledImages, Source, TrainTest
 
-FOLDER = Path(__file__).parents[1] / "src" / "gradorder_lab" / "embedded"
+FOLDER = Path(__file__).parents[1] / "src" / "gradorder_lab" / "data" / "embedded"
 MAX_TOTAL_BYTES = 9_000_000
 
 

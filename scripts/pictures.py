@@ -18,14 +18,15 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradorder_lab import experiments
-from gradorder_lab.claims import Claim, Comparison, Verdict
-from gradorder_lab.recipes import orders
-from gradorder_lab.report import readable
-from gradorder_lab.report.forest import TICKS, ForestLine, place
-from gradorder_lab.report.styles import line_styles
-from gradorder_lab.statistics import Effect
-from gradorder_lab.summary import Summary
+from gradorder_lab import paper
+from gradorder_lab.judge.claims import Claim, Comparison, Verdict
+from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.paper import orders
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.runs.table import read_table
+from gradorder_lab.show import readable
+from gradorder_lab.show.forest import TICKS, ForestLine, place
+from gradorder_lab.show.styles import line_styles
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -78,7 +79,7 @@ def verdicts() -> Figure:
     """Every effect that was measured, data set by data set, with its interval and the verdict."""
     rows = [
         (claim, comparison, comparison.effect)
-        for claim in experiments.claims(_summary())
+        for claim in paper.claims(_summary())
         for data in claim.data
         if (comparison := claim.headline_on(data)) and comparison.effect and comparison.kind != "always"
     ]
@@ -96,7 +97,7 @@ def verdicts() -> Figure:
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("difference at the end, as a share of random's F − F* (errors: 5% stands for 0.5 points)")
+    axes.set_xlabel("difference at the end, in multiples of what “about the same” allows")
     words.set_axis_off()
     return figure
 
@@ -177,7 +178,9 @@ PEERS = {
 
 def peers() -> Figure:
     """What exact norms of a batch cost, by each library."""
-    rows = [row for row in _rows("gradient_norm.csv") if row["layout"] == "contiguous" and row["time_ratio"]]
+    rows = [row for row in _rows("gradient_norm.csv") if row["layout"] == "contiguous"]
+    compared = {row["workload"] for row in rows if row["method"] == "opacus"}
+    rows = [row for row in rows if row["time_ratio"] and row["workload"] in compared]
     workloads = list(dict.fromkeys(row["workload"] for row in rows))
     figure = Figure(figsize=(9.5, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -201,7 +204,7 @@ def peers() -> Figure:
 
 
 def _summary() -> Summary:
-    return Summary.load(RESULTS / "lab.npz")
+    return read_table(RESULTS / "lab.parquet")
 
 
 def _rows(name: str) -> list[dict[str, str]]:

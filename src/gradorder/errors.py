@@ -53,3 +53,8 @@ class StepError(RuntimeError, ValueError):
 
 class RankError(RuntimeError, ValueError):
     """The processes of a run do not agree, or one of them failed: raised on all of them, so that none waits."""
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether memory has run out, on whatever device: then no other way is tried, as none is known to need less."""
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)

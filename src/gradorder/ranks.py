@@ -56,7 +56,7 @@ class Ranks:
 
     def agree(self, what: str, **values: int) -> None:
         """Raise on every process if a value is not the same on all of them."""
-        for name, row in zip(values, self._exchanged(list(values.values())).T.tolist(), strict=True):
+        for name, row in zip(values, self._exchange(list(values.values())).T.tolist(), strict=True):
             if len(set(row)) > 1:
                 told = ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(row))
                 raise RankError(f"{what} must be the same on all processes, but {name} is {told}")
@@ -70,9 +70,9 @@ class Ranks:
         try:
             yield
         except Exception:
-            self._exchanged([1])
+            self._exchange([1])
             raise
-        failed = self._exchanged([0]).flatten().nonzero().flatten().tolist()
+        failed = self._exchange([0]).flatten().nonzero().flatten().tolist()
         if failed:
             raise RankError(f"{what} failed on rank {', '.join(map(str, failed))}: see the error there")
 
@@ -85,21 +85,21 @@ class Ranks:
         """
         if not self.is_connected:
             return indices, scores
-        sizes = self._exchanged([len(scores), _SCORE_TYPES.index(scores.dtype)])
+        sizes = self._exchange([len(scores), _SCORE_TYPES.index(scores.dtype)])
         widest = _SCORE_TYPES[int(sizes[:, 1].max())]
         lengths = sizes[:, 0].tolist()
-        return self._concatenated(indices, lengths), self._concatenated(scores.to(widest), lengths)
+        return self._concatenate(indices, lengths), self._concatenate(scores.to(widest), lengths)
 
-    def _exchanged(self, numbers: list[int]) -> torch.Tensor:
+    def _exchange(self, numbers: list[int]) -> torch.Tensor:
         """The numbers of every process, one row for each rank."""
         own = torch.tensor(numbers, dtype=torch.int64)
-        return torch.stack(_all_gathered(own, self.num)) if self.is_connected else own[None]
+        return torch.stack(_all_gather(own, self.num)) if self.is_connected else own[None]
 
-    def _concatenated(self, rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    def _concatenate(self, rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         """Every process sends as many rows as the longest: that is what all_gather wants."""
         padded = rows.new_zeros(max(lengths), *rows.shape[1:])
         padded[: len(rows)] = rows
-        received = _all_gathered(padded, self.num)
+        received = _all_gather(padded, self.num)
         return torch.cat([part[:length] for part, length in zip(received, lengths, strict=True)])
 
 
@@ -117,7 +117,7 @@ def _is_initialized() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def _all_gathered(own: torch.Tensor, num: int) -> list[torch.Tensor]:
+def _all_gather(own: torch.Tensor, num: int) -> list[torch.Tensor]:
     device = exchange_device(dist.get_backend_config())
     sent = own.to(device).contiguous()
     received = [torch.empty_like(sent) for _ in range(num)]

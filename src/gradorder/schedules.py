@@ -19,12 +19,16 @@ NumSteps = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """A step size that starts at `a`."""
+    """A step size that starts at `a`.
+
+    Args:
+        a: the first step size; the letter is the paper's.
+    """
 
     a: float
 
     def __post_init__(self) -> None:
-        checks.positive("a", self.a)
+        checks.positive("a, the first step size,", self.a)
 
     @abstractmethod
     def __call__(self, step: int, epoch: int) -> float:
@@ -49,7 +53,7 @@ class Schedule(ABC):
 @final
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """a."""
+    """The same step size a in every step."""
 
     def __call__(self, step: int, epoch: int) -> float:
         """The step size of this update."""

@@ -20,7 +20,7 @@ from gradorder.orderings.ordering import checked_order
 from gradorder.sampler import OrderedSampler
 from gradorder.seeding import epoch_generator
 
-_SIZES = (1, 2, 7, 40)
+_SIZES = (1, 2, 7, 40)  # the least, a pair, classes of different sizes, and room for several batches
 _EPOCHS = range(6)  # several pairs, for rules that replay an epoch
 _NUM_CLASSES = 3
 
@@ -38,8 +38,8 @@ def check_ordering(rule: Ordering) -> None:
     _check_is_a_frozen_value(rule)
     _check_source_epochs(rule)
     for request in _requests(rule):
-        what = f"{rule} asked for {_described(request)}"
-        order = _checked(rule, request, what)
+        what = f"{rule} asked for {_description(request)}"
+        order = _answer(rule, request, what)
         _check_repeats_itself(rule, request, order, what)
         _check_leaves_its_request_alone(rule, request, what)
         if rule.needs_scores:
@@ -96,7 +96,7 @@ def _serves(rule: Ordering, request: Request) -> bool:
     return True
 
 
-def _described(request: Request) -> str:
+def _description(request: Request) -> str:
     extras = [f"keep={request.keep}"] * (request.keep is not None) + ["classes"] * (request.classes is not None)
     return " and ".join([f"epoch {request.epoch} of {request.num_examples} examples", *extras])
 
@@ -108,7 +108,7 @@ def _again(request: Request) -> Request:
     return replace(request, generator=generator)
 
 
-def _checked(rule: Ordering, request: Request, what: str) -> Order:
+def _answer(rule: Ordering, request: Request, what: str) -> Order:
     try:
         order = checked_order(rule, _again(request))
     except Exception as error:

@@ -45,9 +45,9 @@ def describe() -> None:
 @app.command(name="list")
 def list_experiments() -> None:
     """List the experiments, the claims that they test, and how many runs they take."""
-    from gradorder_lab import listing  # noqa: PLC0415 - torch is slow to load, and --help should answer at once
+    from gradorder_lab.show import terminal  # noqa: PLC0415 - torch is slow to load, and --help should answer at once
 
-    listing.show()
+    terminal.show_experiments()
 
 
 @app.command()
@@ -79,12 +79,12 @@ def reproduce(
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab import reproduction  # noqa: PLC0415
+        from gradorder_lab.commands import reproduce as command  # noqa: PLC0415
 
+        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads, tensorboard)
         try:
-            settings = reproduction.Settings(size.value, seeds, jobs, cluster, data, device.value, threads, tensorboard)
-            reproduction.reproduce(experiments or [], out, settings)
-        except reproduction.Interrupted as stopped:
+            command.reproduce(experiments or [], out, settings)
+        except command.Interrupted as stopped:
             again = shlex.join([*_command(), *sys.argv[1:]])
             print(  # noqa: T201
                 f"Interrupted: {stopped.num_finished} of {stopped.num_asked} runs are finished and kept in {out}.\n"
@@ -116,17 +116,17 @@ def report(
         raise typer.BadParameter("needs --serve", param_hint="--port")
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab import report as page  # noqa: PLC0415
-        from gradorder_lab import shipped  # noqa: PLC0415
+        from gradorder_lab import show as page  # noqa: PLC0415
+        from gradorder_lab.runs import shipped  # noqa: PLC0415
 
-        print(f"Page: {page.write(shipped.summary_of(out), out)}")  # noqa: T201
+        print(f"Page: {page.write(shipped.summary_of(out), out, shipped.beside(out))}")  # noqa: T201
 
 
 def _serve(out: Path, port: int | None) -> None:
     with _one_line_errors():
-        from gradorder_lab import serving  # noqa: PLC0415
+        from gradorder_lab.commands import serve as command  # noqa: PLC0415
 
-        serving.serve(out, serving.DEFAULT_PORT if port is None else port, lambda text: print(text, flush=True))  # noqa: T201
+        command.serve(out, command.DEFAULT_PORT if port is None else port, lambda text: print(text, flush=True))  # noqa: T201
 
 
 @app.command()
@@ -138,9 +138,9 @@ def export(
     where = out / "export" if to is None else to
     _check_writable(where, "--to" if to is not None else "--out")
     with _one_line_errors():
-        from gradorder_lab import export as exporting  # noqa: PLC0415
+        from gradorder_lab.commands import export as command  # noqa: PLC0415
 
-        for path in exporting.export(out, where):
+        for path in command.export(out, where):
             print(path)  # noqa: T201
 
 
@@ -188,18 +188,18 @@ def compare(
     """Will it pay? A probe of model and data, then methods against random reshuffling: cost to the same accuracy."""
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab.compare import command  # noqa: PLC0415
-        from gradorder_lab.compare.task import Task  # noqa: PLC0415
+        from gradorder_lab.benchmark.task import Task  # noqa: PLC0415
+        from gradorder_lab.commands import compare as command  # noqa: PLC0415
 
         defaults = Task(f"{data}, {model}", data, model, epochs, batch_size)
         task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
-        budgets = tuple(budget or command.Settings.budgets)
-        command.run(command.Settings(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only), out)
+        budgets = tuple(budget or command.Request.budgets)
+        command.compare(command.Request(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only), out)
 
 
 def _command() -> list[str]:
     """What this program was started with."""
-    from gradorder_lab.neural.processes import num_launched  # noqa: PLC0415
+    from gradorder_lab.runs.processes import num_launched  # noqa: PLC0415
 
     is_alone = num_launched() == 1
     return ["gradorder"] if is_alone else ["torchrun", f"--nproc-per-node={num_launched()}", "-m", "gradorder_lab"]

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradorder_lab.claims import Claim, Comparison
-from gradorder_lab.figures import Curve, Figure, Panel
-from gradorder_lab.report import page as page_module
-from gradorder_lab.report import paper
-from gradorder_lab.report.headline import Arrival, Headline, Strategy
-from gradorder_lab.report.page import Block, page_of
-from gradorder_lab.statistics import Effect
-from gradorder_lab.summary import Band
-from gradorder_lab.tables import Table
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
+from gradorder_lab.runs.summary import Band
+from gradorder_lab.show import chapters
+from gradorder_lab.show import page as page_module
+from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
+from gradorder_lab.show.page import Block, page_of
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 
@@ -24,11 +23,11 @@ def hostile_page(full_summary):
     figure = Figure("hostile", HOSTILE, HOSTILE, (panel,), 1, "synthetic", HOSTILE, {"epoch": HOSTILE})
     page = page_of(replace(full_summary, environments=({HOSTILE: HOSTILE},)))
     table = Table("table", HOSTILE, HOSTILE, (HOSTILE,), ((HOSTILE,),), "synthetic")
-    blocks = tuple(Block.of(paper.Shown(one.name, HOSTILE, one, ("synthetic",))) for one in (figure, table))
+    blocks = tuple(Block.of(chapters.Shown(one.name, HOSTILE, one, ("synthetic",))) for one in (figure, table))
     section = replace(page.sections[0], title=HOSTILE, blocks=blocks)
     arrival = Arrival(HOSTILE, HOSTILE, 90.0, None, {}, {}, 2)
-    headline = Headline((Strategy(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))
+    headline = Headline((StrategyCosts(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))
     effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
-    claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, True, "lower", effect),), note=HOSTILE)
+    claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE)
     claims = (page_module._claim_row(claim, (), ()),)
     return replace(page, sections=(section,), claims=claims, headline=headline, time_to_target=table)

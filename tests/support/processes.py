@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.reproduction"]
+    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.commands.reproduce"]
 )  # imported once, and then forked
 
 

@@ -39,11 +39,11 @@ class FlipFlop(Wrapping):
 
     def order(self, request: Request) -> Order:
         """The even partner's, backwards in odd epochs."""
-        return _played(self.inner.order(_of_partner(request)), request.epoch)
+        return _play(self.inner.order(_of_partner(request)), request.epoch)
 
-    def unscored(self, request: Request) -> Order:
+    def order_without_scores(self, request: Request) -> Order:
         """The even partner's, backwards in odd epochs."""
-        return _played(self.inner.unscored(_of_partner(request)), request.epoch)
+        return _play(self.inner.order_without_scores(_of_partner(request)), request.epoch)
 
     def num_kept(self, request: Request) -> int | None:
         """The inner ordering's for the even partner."""
@@ -63,5 +63,5 @@ def _of_partner(request: Request) -> Request:
     return replace(request, epoch=_even(request.epoch))
 
 
-def _played(order: Order, epoch: int) -> Order:
+def _play(order: Order, epoch: int) -> Order:
     return replace(order, backwards=order.backwards != (epoch % 2 == 1))

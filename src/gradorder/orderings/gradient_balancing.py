@@ -30,10 +30,10 @@ class GradientBalancing(Ordering):
       an odd number the last goes between front and back.
 
     Feed it with `sampler.step(gradients=G)`, G of shape (batch, P): per-example gradients of the batch, or one and the
-    same linear projection of them. The first ordered epoch is random. From then on every step must bring gradients; an
-    epoch that ends before its last step teaches nothing: a warning, and the order before stays (a new random one, where
-    nothing was learned yet). Examples that `drop_last` left out go to the middle. Several processes, labels, keep
-    and wrapping in another ordering are refused.
+    same linear projection of them. The first ordered epoch is random, and from it on every step must bring gradients.
+    An epoch that ends before its last step teaches nothing: there is a warning, and the old order stays, or where
+    nothing was learned yet another random one. Examples that `drop_last` left out go to the middle. Several processes,
+    labels, `keep` and another ordering around it are refused.
 
     This object is only the rule: what was learned belongs to the sampler, and is saved in its state.
 
@@ -65,7 +65,7 @@ class GradientBalancing(Ordering):
         """What was learned; before, random."""
         if request.learned is not None:
             return Order(request.learned)
-        return self.unscored(request)
+        return self.order_without_scores(request)
 
     def num_kept(self, request: Request) -> int:
         """N: it learns from all examples together, in one process."""
@@ -123,9 +123,9 @@ class _Balancer(Learner):
             raise ValueError(
                 f"gradients must be given to every step with {self._ordering}, which learns from them, got None"
             )
-        return self._checked_rows(what, gradients, examples)
+        return self._check_rows(what, gradients, examples)
 
-    def _checked_rows(self, what: str, gradients: object, examples: Examples) -> torch.Tensor:
+    def _check_rows(self, what: str, gradients: object, examples: Examples) -> torch.Tensor:
         known = next((v for v in (self._walk, self._waiting, self._mean) if v is not None), None)
         width = "P" if known is None else str(len(known))
         rule = f"{what} must have shape ({len(examples)}, {width}), one row per example"
@@ -157,7 +157,7 @@ class _Balancer(Learner):
     def _learn_centred(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
         total = gradients.sum(0)
         self._total = total if self._total is None else self._total.to(total) + total
-        is_front = self._walked(gradients if self._mean is None else gradients - self._mean.to(gradients))
+        is_front = self._walk_on(gradients if self._mean is None else gradients - self._mean.to(gradients))
         self._place(examples[is_front], examples[~is_front])
 
     def _learn_pairs(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
@@ -171,10 +171,10 @@ class _Balancer(Learner):
         if num_paired == 0:
             return
         first, second = examples[:num_paired:2], examples[1:num_paired:2]
-        is_front = self._walked(gradients[:num_paired:2] - gradients[1:num_paired:2])
+        is_front = self._walk_on(gradients[:num_paired:2] - gradients[1:num_paired:2])
         self._place(np.where(is_front, first, second), np.where(is_front, second, first))
 
-    def _walked(self, steps: torch.Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _walk_on(self, steps: torch.Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which steps were added to the walk; the others were subtracted.
 
         ||s + c|| <= ||s - c|| exactly if <s, c> <= 0, and every product <s, c> that comes up is a sum of products

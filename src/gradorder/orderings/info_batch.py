@@ -20,10 +20,10 @@ class InfoBatch(Ordering):
     In the last ceil(complete_part * epochs) epochs, and after them, nothing is left out and every weight is 1.
 
     Meant for losses remembered from training: `sampler.step(losses)` with the losses before weighting. An example
-    never scored stays, and comes first. The size of an epoch is known only when it is planned, so that
-    `num_steps` refuses epochs that are not, and several processes need `drop_last`; `keep` is refused. With labels
-    batches are balanced over what stays. Inside FlipFlop an odd epoch has what its even partner had, also where the
-    complete part begins with it.
+    that was never scored stays, and comes first. How large an epoch is shows only when it is planned: `num_steps`
+    refuses later epochs, and several processes need `drop_last`. `keep` is refused. With labels the batches are
+    balanced over what stays. Inside FlipFlop an odd epoch has what its even partner had, also where the complete part
+    begins with the odd one.
 
     Helps, theory: saves part of an epoch without a bias of the mean gradient.
 
@@ -35,8 +35,8 @@ class InfoBatch(Ordering):
 
     Args:
         epochs: of the whole run.
-        ratio: the chance to be left out, in (0, 1).
-        complete_part: the fraction of the epochs, at the end, that are complete, in [0, 1].
+        ratio: the chance to be left out, in (0, 1); the reference's is 0.5.
+        complete_part: the fraction of the epochs, at the end, that are complete, in [0, 1]; the reference's is 0.125.
     """
 
     needs_scores: ClassVar[bool] = True

@@ -170,7 +170,7 @@ class Ordering(ABC):
         """
         return sum(request.num_kept)
 
-    def unscored(self, request: Request) -> Order:
+    def order_without_scores(self, request: Request) -> Order:
         """What an epoch visits for which there are no scores yet, although the rule needs them: all, at random."""
         device = request.generator.device
         return Order(torch.randperm(request.num_examples, generator=request.generator, device=device))
@@ -230,7 +230,7 @@ def checked_order(rule: Ordering, request: Request) -> Order:
     """What the rule answers, checked before anything is built on it: the rule may be the user's own."""
     size = rule.num_kept(request)
     if rule.needs_scores and request.scores is None:
-        order, size = rule.unscored(request), request.num_examples
+        order, size = rule.order_without_scores(request), request.num_examples
     else:
         order = rule.order(request)
     if not isinstance(order, Order):

@@ -40,7 +40,8 @@ class Revisiting(Wrapping):
 
     Args:
         inner: the ordering of the examples in both parts.
-        every: the number of parts, at least 2.
+        every: the number of parts, at least 2. A smaller number keeps scores younger and leaves less to be chosen by
+            them: of half an epoch, 8 leave three quarters to the scores. 4 was tried, and was no better.
     """
 
     every: int = 8

@@ -41,7 +41,9 @@ class Undecided(Wrapping):
 
     Args:
         inner: the ordering by doubt; it needs scores.
-        floor: the doubt about a hopeless example; positive. At most, doubt is (1 + floor)^2 / 4.
+        floor: the doubt about a hopeless example; positive. At most, doubt is (1 + floor)^2 / 4. With 0.1 a hopeless
+            example counts a third of the most doubtful: seldom enough to keep wrong labels out, and often enough to
+            notice when a hard one is learned after all.
     """
 
     floor: float = 0.1

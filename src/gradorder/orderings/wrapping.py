@@ -36,9 +36,9 @@ class Wrapping(Ordering):
         """As the inner ordering."""
         return self.inner.num_kept(request)
 
-    def unscored(self, request: Request) -> Order:
+    def order_without_scores(self, request: Request) -> Order:
         """As the inner ordering."""
-        return self.inner.unscored(request)
+        return self.inner.order_without_scores(request)
 
     def inside(self, wrapper: Ordering) -> None:
         """As the inner ordering."""

@@ -16,9 +16,8 @@ from gradorder.sampler.plan import EpochPlan
 class Iteration:
     """One loader's way through a plan.
 
-    Between the batch that was issued last and the one that training uses now lie those that the loader has fetched
-    ahead. How many these are shows at the first `step`, and they do not grow in number: if they seem to, `step` was not
-    called for a batch before.
+    Between the batch that was handed out last and the one that training uses now lie those that the loader has fetched
+    ahead. Their number shows at the first `step`, and never grows: where it seems to, a batch was used without `step`.
     """
 
     start: int = 0
@@ -130,8 +129,8 @@ class CurrentEpoch:
     def doubtful(self) -> torch.Tensor:
         """The examples whose scores may be another's, of all processes.
 
-        All batches were handed out, but not all were used: either the loop was left while the loader was ahead, or a
-        batch was skipped where that does not show, the first one or one of the last.
+        All batches were handed out, but `step` did not count them all. Either the loop was left while the loader was
+        ahead, and the scores are right; or the first batch or one of the last was skipped, and they are not.
         """
         each = self.iteration
         is_clear = self.is_finished or each.is_verified or not each.ahead or each.issued < self.plan.num_batches

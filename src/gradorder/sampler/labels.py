@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 ATTRIBUTES = ("targets", "labels")
@@ -37,16 +38,22 @@ class Classes:
             )
         if values.dtype.kind not in "iubUS":
             raise ValueError(f"{source} must be integers, strings or booleans, got {values.dtype}")
-        if values.dtype.kind in "US" or int(values.max()) - int(values.min()) > max(num_examples, 2**16):
-            _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
-        else:  # counting beats sorting where the labels are small numbers
-            shifted = values.astype(np.int64, copy=False) - int(values.min())
-            tally = np.bincount(shifted)
-            numbers, counts = shifted, tally
-            if not tally.all():
-                numbers, counts = (np.cumsum(tally > 0) - 1)[shifted], tally[tally > 0]
+        numbers, counts = _number(values)
         small = numbers.astype(np.min_scalar_type(len(counts)))
         return cls(torch.from_numpy(small), tuple(counts.tolist()), source)
+
+
+def _number(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """A number from 0 on for each value, in the order of the values, and how often each number comes."""
+    is_text = values.dtype.kind in "US"
+    lowest, highest = (0, 0) if is_text else (int(values.min()), int(values.max()))
+    if is_text or highest - lowest > max(len(values), 2**16):
+        _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return numbers, counts
+    # Counting beats sorting where the labels are small numbers.
+    shifted = values.astype(np.int64, copy=False) - lowest if lowest else values.astype(np.int64, copy=False)
+    tally = np.bincount(shifted)
+    return (shifted, tally) if tally.all() else ((np.cumsum(tally > 0) - 1)[shifted], tally[tally > 0])
 
 
 def _labels_of(dataset: Any) -> tuple[str, Any]:  # noqa: ANN401 - any data set

@@ -66,9 +66,9 @@ def _forwards(order: Indices, batch_size: int, layout: Layout, classes: Indices 
     # Every layout fills the seats of a class in turn: batch after batch, or round after round.
     turns = np.arange(len(seating.class_of)) if layout == "dealt" else seating.class_of
     turns = turns.astype(np.min_scalar_type(len(turns)))
-    filled = _stable_argsort(turns[seating.seats])
+    filled = _stable_argsort(turns.take(seating.seats))
     sequence = np.empty_like(order)
-    sequence[filled] = order if classes is None else order[_stable_argsort(classes)]
+    sequence[filled] = order if classes is None else order.take(_stable_argsort(classes))
     return sequence
 
 
@@ -102,7 +102,7 @@ class _Seating:
         is_taken = np.zeros((num_batches, len(by_place)), dtype=bool)  # of each batch, its seats by place
         is_taken[:, place_of[round_of < whole[class_of]]] = True
         is_taken[np.arange(num_batches)[:, None], place_of[(first_seat + whole)[extra]]] = True
-        seats = np.broadcast_to(by_place, is_taken.shape)[is_taken].reshape(num_batches, size)
+        seats = np.tile(by_place, num_batches)[is_taken.ravel()].reshape(num_batches, size)
         if extra.shape[1] == 1:  # all batches with the same further seat are alike
             is_last_class = extra[:, 0] == len(counts) - 1
             if is_last_class.any():

@@ -49,7 +49,7 @@ class ScoreMemory:
         self._num_steps += 1
         self._waiting.append((steps, indices, scores.clone()))
         if len(self._waiting) == _MOST_WAITING:
-            self._waiting = [self._merged()]
+            self._waiting = [self._merge()]
 
     def replace(self, scores: torch.Tensor) -> None:
         """Keep a new score for every example."""
@@ -80,10 +80,10 @@ class ScoreMemory:
         """Write down what waits, on all processes."""
         if not self._ranks.is_connected:
             if self._waiting:
-                _, indices, scores = self._taken()
+                _, indices, scores = self._take_all()
                 self._write(indices, _finite(indices, scores.cpu()))
             return
-        steps, indices, scores = self._taken()
+        steps, indices, scores = self._take_all()
         rows = torch.from_numpy(np.stack([steps, indices], 1))
         rows, scores = self._ranks.gathered(rows, scores.cpu())
         if len(scores):
@@ -92,14 +92,14 @@ class ScoreMemory:
             where, scores = rows[order, 1].numpy(), scores[order]
             self._write(where, _finite(where, scores))
 
-    def _taken(self) -> tuple[Indices, Indices, torch.Tensor]:
+    def _take_all(self) -> tuple[Indices, Indices, torch.Tensor]:
         """What waits here, which then waits no longer."""
         empty = np.empty(0, dtype=np.int64)
-        taken = self._merged() if self._waiting else (empty, empty, torch.empty(0))
+        taken = self._merge() if self._waiting else (empty, empty, torch.empty(0))
         self._waiting, self._num_steps = [], 0
         return taken
 
-    def _merged(self) -> tuple[Indices, Indices, torch.Tensor]:
+    def _merge(self) -> tuple[Indices, Indices, torch.Tensor]:
         """All that waits as one, with the last score of each example; without waiting for an accelerator."""
         steps, indices = (np.concatenate([each[part] for each in self._waiting]) for part in (0, 1))
         waiting = [widened(each[2]) for each in self._waiting]

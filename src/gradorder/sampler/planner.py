@@ -65,6 +65,7 @@ class EpochPlanner:
             "keep by epoch" if callable(self.keep) else f"keep={self.keep:g}",
             "no labels" if classes is None else f"{len(classes.counts)} balanced classes from {classes.source}",
             f"seed={self.seed}",
+            *(["a last batch that is not full is left out"] if self.drop_last else []),
         ]
         return ", ".join(parts)
 
@@ -86,13 +87,9 @@ class EpochPlanner:
         """Whether this epoch is ordered by scores."""
         return self.is_ordered(epoch) and self.ordering.needs_scores
 
-    def source_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers and scores this one uses."""
-        return self.ordering.source_epoch(epoch)
-
-    def replayed(self, epoch: int) -> int | None:
+    def replayed_epoch(self, epoch: int) -> int | None:
         """The earlier epoch by whose scores this one is ordered, if it is not by its own."""
-        source = self.source_epoch(epoch)
+        source = self.ordering.source_epoch(epoch)
         return source if self.needs_scores(epoch) and self.start_epoch <= source < epoch else None
 
     def fraction(self, epoch: int) -> float:
@@ -111,12 +108,12 @@ class EpochPlanner:
         """
         if not self.is_ordered(epoch):
             request = replace(self._request(epoch), generator=epoch_generator(self.seed, epoch), keep=None)
-            return self._laid_out(epoch, Shuffled().order(request), "contiguous")
+            return self._lay_out(epoch, Shuffled().order(request), "contiguous")
         is_scored = self.ordering.needs_scores
-        finite, known = (None, None) if scores is None or not is_scored else _completed(scores)
+        finite, known = (None, None) if scores is None or not is_scored else _fill_in(scores)
         request = self._request(epoch, generator=self._generator(epoch), scores=finite, known=known, learned=learned)
         layout = "contiguous" if is_scored and finite is None else self.layout
-        return self._laid_out(epoch, checked_order(self.ordering, request), layout)
+        return self._lay_out(epoch, checked_order(self.ordering, request), layout)
 
     def plan_of(self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None) -> EpochPlan:
         """This process's part of an epoch with the given global sequence, and weights beside it."""
@@ -139,13 +136,13 @@ class EpochPlanner:
         )
 
     def _generator(self, epoch: int, stream: int | None = None) -> torch.Generator:
-        return epoch_generator(self.seed, self.source_epoch(epoch), stream)
+        return epoch_generator(self.seed, self.ordering.source_epoch(epoch), stream)
 
-    def _laid_out(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
+    def _lay_out(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
         indices = order.indices.cpu().numpy()
         # Weights travel with their examples: where there are some, it is places that are laid out.
         items = indices if order.weights is None else np.arange(len(indices))
-        classes = None if self.classes is None else self.classes.numbers.numpy()[indices]
+        classes = None if self.classes is None else self.classes.numbers.numpy().take(indices)
         if layout == "shuffled":
             places = torch.randperm(len(items), generator=self._generator(epoch, LAYOUT)).numpy()
             items, classes = items[places], None if classes is None else classes[places]
@@ -174,8 +171,8 @@ class EpochPlanner:
         return num_planned - tail
 
 
-def _completed(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """A finite score for every example, the largest for what was never scored; and which ones are known, if not all."""
+def _fill_in(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """A finite score for every example, the largest where there was none; and which were known, None if all were."""
     if checks.are_finite(scores):
         return scores, None
     known = ~scores.isnan()

@@ -57,7 +57,7 @@ class Run:
     # ---------------------------------------------------------------- planning
 
     def enter(self, epoch: int, given: Scores | None) -> None:
-        """Plan this epoch, unless it is planned already and there is nothing new to say about it."""
+        """Plan this epoch; where it is the current one, only if there are scores and nothing of it was consumed."""
         before = self.epoch
         if before is not None and before.is_resuming and epoch < before.plan.epoch:
             raise ValueError(
@@ -70,10 +70,10 @@ class Run:
             order = 0 if before is None or replans else before.plan.fingerprint
             kind = 0 if given is None else 1 + callable(given)
             self.ranks.agree("what set_epoch is called for", epoch=epoch, replans=replans, scores=kind, order=order)
-        self.epoch = self._planned(epoch, given, ended=before if is_new else None) if replans else before
+        self.epoch = self._plan(epoch, given, ended=before if is_new else None) if replans else before
         self.steps.enter(self.current().plan)
 
-    def _planned(self, epoch: int, given: Scores | None, ended: CurrentEpoch | None) -> CurrentEpoch:
+    def _plan(self, epoch: int, given: Scores | None, ended: CurrentEpoch | None) -> CurrentEpoch:
         with self.ranks.failing_together(f"planning epoch {epoch}"):
             self.memory.settle()
             doubtful = None if ended is None else ended.doubtful()
@@ -92,13 +92,13 @@ class Run:
         if fresh is not None:
             self.memory.replace(fresh)
         self._learner = learner
-        again = None if used is None or self.planner.replayed(epoch + 1) is None else used.clone()
-        return CurrentEpoch(plan, self.planner.source_epoch(epoch), source_scores=again)
+        again = None if used is None or self.planner.replayed_epoch(epoch + 1) is None else used.clone()
+        return CurrentEpoch(plan, self.planner.ordering.source_epoch(epoch), source_scores=again)
 
     def _scores_for(self, epoch: int, given: Scores | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The scores to remember, and those that order this epoch."""
         is_scored = self.planner.needs_scores(epoch)
-        source = self.planner.replayed(epoch)
+        source = self.planner.replayed_epoch(epoch)
         replayed = self.epoch if self.epoch is not None and self.epoch.source_epoch == source else None
         if callable(given):
             given = given() if is_scored and replayed is None else None
@@ -126,7 +126,7 @@ class Run:
         """
         iteration = self._begin(current) if current is self.epoch else Iteration()
         for batch in current.plan.batches(iteration.issued):
-            if current is self.epoch and iteration is not current.iteration and self._is_stepped:
+            if iteration is not current.iteration and current is self.epoch and self._is_stepped:
                 raise StepError(
                     f"two loaders iterate over one sampler at the same time: another one began epoch "
                     f"{current.plan.epoch} after batch {iteration.issued} was handed out here, so nobody knows which "

@@ -9,12 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradorder import checks
-from gradorder.batches import Batch, num_examples
+from gradorder.batches import Batch
 from gradorder.losses import Losses, cross_entropy, squared_error
-from gradorder.scores.layers.fallback import UnknownLayoutError
-from gradorder.scores.layers.forms import row_squares
-from gradorder.scores.undisturbed import undisturbed
+from gradorder.scores.graph.forms import row_squares
 
 _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
@@ -56,37 +53,6 @@ def norms_by_hand(layers: list[nn.Module], batch: Batch, losses: Losses) -> torc
         return None if gradient is None else _backward(layers, kept, gradient).sqrt_()
 
 
-def norms_of_any_loss(model: nn.Module, layers: list[nn.Module], batch: Batch, losses: Losses) -> torch.Tensor:
-    """The norms with a loss of the user's own, which autograd differentiates down to the outputs of the chain.
-
-    Raises:
-        UnknownLayoutError: the loss does not call the model once on one matrix with a row per example.
-    """
-    size = num_examples(batch)
-    calls: list[tuple[list[torch.Tensor], torch.Tensor]] = []
-
-    def forward(inputs: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            kept, outputs = _forward(layers, inputs)
-        if calls or outputs is None or len(outputs) != size:
-            raise UnknownLayoutError("the loss calls the model in another way than once on the batch")
-        calls.append((kept, outputs.requires_grad_()))
-        return outputs
-
-    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
-        model.forward = forward
-        try:
-            values = checks.per_example("losses", losses(model, batch), size)
-        finally:
-            del model.forward
-        if not calls:
-            raise UnknownLayoutError("the loss does not call the model")
-        kept, outputs = calls[0]
-        (gradient,) = torch.autograd.grad(values.sum(), outputs)
-    with torch.no_grad():
-        return _backward(layers, kept, gradient).sqrt_()
-
-
 def _is_watched(module: nn.Module) -> bool:
     return "forward" in module.__dict__ or bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks  # noqa: SLF001 - no public way
@@ -95,7 +61,11 @@ def _is_watched(module: nn.Module) -> bool:
 
 def _pair(batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     is_pair = isinstance(batch, list | tuple) and len(batch) == _MATRIX
-    if not is_pair or not all(isinstance(part, torch.Tensor) for part in batch) or len(batch[0]) != len(batch[1]):
+    if (
+        not is_pair
+        or not all(isinstance(part, torch.Tensor) for part in batch)
+        or not 0 < len(batch[0]) == len(batch[1])
+    ):
         return None, None
     return batch[0], batch[1]
 

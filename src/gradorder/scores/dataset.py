@@ -24,7 +24,7 @@ def score_dataset(
     dataset: Dataset[Any],
     score: Score,
     *,
-    batch_size: int = 256,
+    batch_size: int = 512,
     num_workers: int = 0,
     collate_fn: Callable[[list[Any]], Batch] | None = None,
     progress: bool = False,

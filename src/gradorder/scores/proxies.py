@@ -13,7 +13,9 @@ from gradorder import checks
 from gradorder.batches import Batch, num_examples
 from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_targets, num_targets
 from gradorder.precision import widened
-from gradorder.scores.layers.linear import outer
+from gradorder.scores.graph import UnprovenError, walk
+from gradorder.scores.graph.forms import OuterSum, row_squares
+from gradorder.scores.graph.place import Place, examples_first
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
@@ -105,16 +107,47 @@ class LastLayerBound:
         model, size = unwrapped(model), num_examples(batch)
         watch = _LastLinear()
         with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
+            trained = {layer: _trained(layer) for layer in model.modules() if isinstance(layer, nn.Linear)}
             with watch.on(model):
                 losses = _without_weight_graph(model, batch, self.losses or cross_entropy)
             losses = checks.per_example("losses", losses, size)
             layer, inputs, outputs = watch.seen()
+            if not trained[layer]:
+                raise ValueError(f"LastLayerBound needs a last nn.Linear that is trained, but {layer} is frozen")
+            place = _place_of(outputs, losses)
             (gradients,) = torch.autograd.grad(losses.sum(), outputs)
-        forms = outer(widened(inputs.detach()), widened(gradients.detach()))
-        squares = forms["weight"].squares()
-        if layer.bias is not None:
-            squares += forms["bias"].squares()
-        return checks.per_example("the last linear layer", squares.sqrt(), size)
+        left = _rows(widened(gradients), place)
+        squares = torch.zeros(size, device=losses.device)
+        if "weight" in trained[layer]:
+            squares = squares + OuterSum(left, _rows(widened(inputs), place)).squares()
+        if "bias" in trained[layer]:
+            squares = squares + row_squares(left.sum(1))
+        return squares.sqrt()
+
+
+def _trained(layer: nn.Linear) -> set[str]:
+    return {name for name, parameter in layer.named_parameters(recurse=False) if parameter.requires_grad}
+
+
+def _place_of(outputs: torch.Tensor, losses: torch.Tensor) -> Place:
+    """Where the examples are in the outputs of the last layer, proved by the graph between it and the losses."""
+    try:
+        leaves = walk(losses, set()).leaves if losses.requires_grad else {}
+    except UnprovenError as reason:
+        raise ValueError(
+            f"LastLayerBound cannot tell the examples apart behind the last nn.Linear: {reason}. Use GradientNorm"
+        ) from reason
+    places = [place for leaf, place in leaves.items() if leaf.variable is outputs]
+    if not places:
+        raise ValueError("LastLayerBound needs losses that depend on the nn.Linear called last: use GradientNorm")
+    return places[0]
+
+
+def _rows(tensor: torch.Tensor, place: Place) -> torch.Tensor:
+    """(B, positions, features)."""
+    if place.dim == tensor.ndim - 1:
+        raise ValueError("LastLayerBound: the examples lie along the features of the last nn.Linear")
+    return examples_first(tensor, place).flatten(1, -2)
 
 
 class _LastLinear:
@@ -151,10 +184,10 @@ class _LastLinear:
     def _called(self, layer: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
         assert isinstance(layer, nn.Linear)  # noqa: S101 - hooks are only on these
         # Every call cuts the graph, so when the pass is over it begins at the last one.
-        output = output.detach().requires_grad_()
+        leaf = output.detach().requires_grad_()
         self._num_calls[layer] = self._num_calls.get(layer, 0) + 1
-        self._last = (layer, args[0].detach(), output)
-        return output
+        self._last = (layer, args[0].detach(), leaf)
+        return leaf.clone()  # which may be changed in place, as by ReLU(inplace=True)
 
 
 def _without_weight_graph(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:

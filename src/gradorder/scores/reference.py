@@ -4,6 +4,8 @@ For example i of a batch, f_i(w) is its loss and g_i = grad f_i(w) its gradient 
 parameters, flattened and joined in the order of `model.parameters()`. The score is ||g_i||_2.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -17,14 +19,7 @@ from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The rows g_i, shape (B, P)."""
-    model = with_whole_parameters(unwrapped(model))
-    parameters = trainable_parameters(model)
-    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
-        rows = [
-            _gradient(model, parameters, take(batch, torch.tensor([i])), losses or cross_entropy)
-            for i in range(num_examples(batch))
-        ]
-    return torch.stack(rows)
+    return one_at_a_time(with_whole_parameters(unwrapped(model)), batch, losses or cross_entropy, joined)[0]
 
 
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
@@ -32,7 +27,32 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
     rows = per_example_gradients(model, batch, losses)
     # Not vector_norm: over millions of float32 entries it was off by 4e-4, a dot product by 1e-7.
     squares: torch.Tensor = torch.linalg.vecdot(rows, rows)
-    return squares.sqrt()
+    return squares.real.sqrt()
+
+
+def one_at_a_time(
+    model: nn.Module, batch: Batch, losses: Losses, reduce: Callable[[list[torch.Tensor]], torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`reduce` of each example's gradients, and its loss, each of shape (B, ...)."""
+    parameters = trainable_parameters(model)
+    results, values = [], []
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
+        for i in range(num_examples(batch)):
+            loss = checks.per_example("losses", losses(model, take(batch, torch.tensor([i]))), 1)[0]
+            results.append(reduce(_gradients(loss, parameters)))
+            values.append(loss.detach())
+    return torch.stack(results), torch.stack(values)
+
+
+def _gradients(loss: torch.Tensor, parameters: list[nn.Parameter]) -> list[torch.Tensor]:
+    if not loss.requires_grad:
+        return [torch.zeros_like(parameter) for parameter in parameters]
+    return list(torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True))
+
+
+def joined(gradients: list[torch.Tensor]) -> torch.Tensor:
+    """The gradients of all parameters one behind the other."""
+    return torch.cat([widened(gradient.flatten()) for gradient in gradients])
 
 
 def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -43,9 +63,3 @@ def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:
             "model must have at least one parameter with requires_grad=True: without one every gradient is empty"
         )
     return parameters
-
-
-def _gradient(model: nn.Module, parameters: list[nn.Parameter], example: Batch, losses: Losses) -> torch.Tensor:
-    loss = checks.per_example("losses", losses(model, example), 1)
-    gradients = torch.autograd.grad(loss[0], parameters, allow_unused=True, materialize_grads=True)
-    return torch.cat([widened(gradient.flatten()) for gradient in gradients])

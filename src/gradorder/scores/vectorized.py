@@ -2,22 +2,24 @@
 
 The gradients of a chunk of examples are taken at once with torch.func and reduced to their norms before the
 next chunk, so that memory stays bounded by a fixed number of gradient entries, whatever the batch.
-Models that torch.func cannot vectorise (LSTM, GRU, control flow that depends on data) go one example at a
+Models that torch.func cannot vectorise (recurrent layers, control flow that depends on data) go one example at a
 time: slower, the same numbers.
 """
 
 from collections.abc import Callable
+from weakref import WeakSet
 
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad_and_value, vmap
 
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, with_row_tensors
+from gradorder.errors import is_out_of_memory
 from gradorder.losses import Losses, cross_entropy
 from gradorder.precision import widened
 from gradorder.scores import reference
-from gradorder.scores.layers.fallback import slow_batching_allowed
+from gradorder.scores.batching import slow_batching_allowed
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
@@ -25,14 +27,15 @@ MAX_GRADIENT_ENTRIES = 2**24
 """Gradient entries held at once: 64 MiB in float32."""
 
 
-def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
-    """The norms ||grad f_i(w)||_2 of a batch, shape (B,); whatever the model."""
+def norms_and_losses(model: nn.Module, batch: Batch, losses: Losses) -> tuple[torch.Tensor, torch.Tensor]:
+    """The norms ||grad f_i(w)||_2 and the losses f_i(w) of the examples, each taken alone; shapes (B,)."""
 
     def norm(gradients: list[torch.Tensor]) -> torch.Tensor:
         flat = [widened(gradient.flatten()) for gradient in gradients]
-        return torch.stack([torch.dot(each, each) for each in flat]).sum().sqrt()
+        squares = [torch.linalg.vecdot(each, each).real for each in flat]
+        return torch.stack(squares).sum().sqrt()
 
-    return _per_example(model, batch, losses, norm, reference.gradient_norms)
+    return _per_example(model, batch, losses, norm)
 
 
 def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
@@ -40,42 +43,45 @@ def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None 
 
     Frozen parameters have no columns and a shared parameter has its columns once.
     """
-
-    def row(gradients: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([widened(gradient.flatten()) for gradient in gradients])
-
-    return _per_example(model, batch, losses, row, reference.per_example_gradients)
+    return _per_example(model, batch, losses or cross_entropy, reference.joined)[0]
 
 
-def _per_example(
-    model: nn.Module,
-    batch: Batch,
-    losses: Losses | None,
-    reduce: Callable[[list[torch.Tensor]], torch.Tensor],
-    one_at_a_time: Callable[[nn.Module, Batch, Losses | None], torch.Tensor],
-) -> torch.Tensor:
-    """`reduce` of each example's gradients, vectorised over chunks of examples."""
-    model, size = with_whole_parameters(unwrapped(model)), num_examples(batch)
-    if not has_only_tensor_rows(batch) or any(isinstance(module, nn.RNNBase) for module in model.modules()):
-        return one_at_a_time(model, batch, losses)
+Reduce = Callable[[list[torch.Tensor]], torch.Tensor]
+
+
+def _per_example(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
+    """`reduce` of each example's gradients, and its loss."""
+    model = with_whole_parameters(unwrapped(model))
+    if model not in _not_vectorisable and has_only_tensor_rows(batch):
+        try:
+            return _vectorised(model, batch, losses, reduce)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            # Not vectorisable, or plainly wrong: the loop gives the numbers, or the user's own error.
+            _not_vectorisable.add(model)
+    return reference.one_at_a_time(model, batch, losses, reduce)
+
+
+_not_vectorisable: WeakSet[nn.Module] = WeakSet()
+"""Models on which torch.func has failed: not to be tried again, as a failure takes its time."""
+
+
+def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
     parameters = reference.trainable_parameters(model)
     num_entries = sum(parameter.numel() for parameter in parameters)
-    chunk_size = max(1, min(size, MAX_GRADIENT_ENTRIES // num_entries))
-    wrapped = _ExampleLoss(model, losses or cross_entropy, batch)
+    chunk_size = max(1, min(num_examples(batch), MAX_GRADIENT_ENTRIES // num_entries))
+    wrapped = _ExampleLoss(model, losses, batch)
     trainable = {name: parameter.detach() for name, parameter in wrapped.named_parameters() if parameter.requires_grad}
-    loss_gradients = grad(lambda weights, *example: functional_call(wrapped, weights, example))
+    differentiated = grad_and_value(lambda weights, *example: functional_call(wrapped, weights, example))
 
-    def reduced(*example: torch.Tensor) -> torch.Tensor:
-        return reduce(list(loss_gradients(trainable, *example).values()))
+    def reduced(*example: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        gradients, loss = differentiated(trainable, *example)
+        return reduce(list(gradients.values())), loss
 
-    with undisturbed(model), torch.inference_mode(mode=False):
-        try:
-            with slow_batching_allowed():
-                result = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
-        except RuntimeError:
-            # Not vectorisable, or plainly wrong: the loop gives the numbers, or the user's own error.
-            return one_at_a_time(model, batch, losses)
-    return result.detach()
+    with undisturbed(model), torch.inference_mode(mode=False), slow_batching_allowed():
+        results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
+    return results.detach(), values.detach()
 
 
 class _ExampleLoss(nn.Module):

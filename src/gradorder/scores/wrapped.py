@@ -10,11 +10,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """The user's own model: scoring must not set off the wrapper's exchange between processes.
 
     `DistributedDataParallel` sends buffers around in every forward pass, in eval mode too, and waits for a backward
-    pass after it. Fabric wraps once more.
+    pass after it. Fabric wraps once more. A compiled model is the original one with another forward pass, whose graph
+    is a single operation.
     """
-    while isinstance(model, DistributedDataParallel) or type(model).__name__ == "_FabricModule":
-        model = cast("nn.Module", model.module)
-    return model
+    while True:
+        if isinstance(model, DistributedDataParallel) or type(model).__name__ == "_FabricModule":
+            model = cast("nn.Module", model.module)
+        elif type(model).__name__ == "OptimizedModule":
+            model = cast("nn.Module", model._orig_mod)  # noqa: SLF001 - no public way
+        else:
+            return model
 
 
 def is_sharded(model: nn.Module) -> bool:

@@ -43,8 +43,9 @@ class ImportanceSampling(Selection):
         batch_size: b, the whole batch of one training step. The loader's batches are larger: B = 3 b in the paper.
         score: p_i up to a factor, >= 0; `LogitError()` if not given, which is for cross-entropy of `(inputs, targets)`.
             `LastLayerBound(losses)` serves any other loss.
-        smoothing: the part of the old tau in the new one, in [0, 1).
-        probe_every: batches from one probe to the next while off; None: never, `observe` alone tells.
+        smoothing: the part of the old tau in the new one, in [0, 1): with 0.9 about the last ten batches count.
+        probe_every: batches from one probe to the next while off, so that 10 make probing cost a tenth of a forward
+            pass; None: never, `observe` alone tells.
         seed: of its own random numbers; process r draws others than process s from the same seed.
 
     A batch of at most b examples is returned whole. With several processes each draws its share of b, which their
@@ -148,12 +149,12 @@ class ImportanceSampling(Selection):
             return self._uniform(model, batch, size), None
         spread = _Spread(raw_scores(self._score, model, batch))
         self._learn(spread)
-        return self._drawn(spread.scores)
+        return self._draw(spread.scores)
 
-    def _drawn(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _draw(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Indices drawn in proportion to the scores, and their weights."""
         uniforms = self._draws.uniform(self._num_drawn(), scores.device)
-        indices = drawn_by(scores, uniforms)
+        indices = draw_by(scores, uniforms)
         weights = scores.mean() / scores[indices]
         return indices, weights.float()
 
@@ -211,7 +212,7 @@ class _Spread:
         self.tau: float = square**0.5 / mean if mean > 0 else 1.0
 
 
-def drawn_by(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+def draw_by(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Index i where a uniform number falls into the i-th of intervals as long as the scores."""
     ends = scores.cumsum(0)
     total = ends[-1]

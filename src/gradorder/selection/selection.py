@@ -37,12 +37,12 @@ class Selection(ABC):
         if self.reweights:
             name = type(self).__name__
             raise TypeError(f"{name} is biased without its weights: call select.weighted(model, batch)")
-        return take(batch, self._chosen(model, batch)[0])
+        return take(batch, self._choice(model, batch)[0])
 
     @final
     def weighted(self, model: nn.Module, batch: Batch) -> tuple[Batch, torch.Tensor]:
         """The chosen examples and one weight for each: train on `(weights * losses).mean()`."""
-        indices, weights = self._chosen(model, batch)
+        indices, weights = self._choice(model, batch)
         return take(batch, indices), torch.ones(len(indices), device=indices.device) if weights is None else weights
 
     @classmethod
@@ -50,7 +50,7 @@ class Selection(ABC):
         """Instances on which the contract of this library is tested, with these settings beside their own."""
         return (cls(**settings),)
 
-    def _chosen(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _choice(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
         if num_examples(batch) == 0:
             raise ValueError("batch must hold at least one example, got none")
         return self._choose(model, batch)

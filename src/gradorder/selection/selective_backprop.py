@@ -26,7 +26,8 @@ class SelectiveBackprop(Selection):
 
     Args:
         beta: positive; the larger, the fewer stay.
-        history: R, how many of the last losses are remembered.
+        history: R, how many of the last losses are remembered: 1024 are several batches, enough for a smooth
+            distribution, and few enough to follow the losses as they fall.
         seed: of its own random numbers; process r draws others than process s from the same seed.
         score: what is ranked; the loss (cross-entropy of `(inputs, targets)`) if not given, `Loss(losses)` for
             another one.

@@ -1,10 +1,12 @@
 """What the regressor and the classifier share: parameters, data as it is trained on, a fit that is all or nothing."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +14,22 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gradorder.orderings import Ordering
-from gradorder.sklearn import compiled, order_rules, step_sizes
-from gradorder.sklearn.compiled import Array, Examples, Rule
-from gradorder.sklearn.training import Model, Progress, Trained, Training
+from gradorder.parts import part_of
+from gradorder.sklearn import order_rules, step_sizes
+from gradorder.sklearn.compiled import Array, Rule
+from gradorder.sklearn.training import (
+    Model,
+    Progress,
+    Trained,
+    Training,
+    examples_of,
+    first_averaged,
+    squared_norms,
+)
 
 Matrix = Any
 """What scikit-learn takes: an array, a data frame, a sparse matrix."""
@@ -25,7 +37,28 @@ Matrix = Any
 _LARGEST_SEED = 2**31 - 1
 
 
-class OrderedLinearModel(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+@dataclass(frozen=True)
+class Problem:
+    """One model to train: all of a regressor, binary or softmax classifier, else one class against the rest."""
+
+    targets: Array
+    weights: Array
+    """One per example."""
+    stop: Callable[[Model], bool] | None = None
+    """Early stopping: asked after each epoch."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What training goes on from."""
+
+    model: Model
+    average: Model | None = None
+    progress: Progress = Progress(step=0, epoch=0)  # noqa: RUF009 - a tuple
+    curve: list[float] = field(default_factory=list)
+
+
+class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-learn has no types
     """Parameters and data of both estimators."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -35,8 +68,9 @@ class OrderedLinearModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         "start_epoch": [Interval(Integral, 0, None, closed="left")],
         "schedule": [StrOptions(set(step_sizes.NAMED)), callable, None],
         "eta0": [Interval(Real, 0, None, closed="neither"), None],
-        "penalty": [StrOptions({"l2"}), None],
+        "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left"), None],
@@ -45,13 +79,29 @@ class OrderedLinearModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
+        "average": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
+
+    coef_: Matrix
+    intercept_: Array
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         """Sparse input is welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def sparsify(self) -> Self:
+        """Store `coef_` as a CSR matrix with a row for each output, which saves memory where most weights are zero."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(np.atleast_2d(_dense(self.coef_)))
+        return self
+
+    def densify(self) -> Self:
+        """Store `coef_` as an array again."""
+        check_is_fitted(self)
+        self.coef_ = self._joined(self._split(Model(_dense(self.coef_), self.intercept_))).weights
+        return self
 
     def _checked(self, X: Matrix, y: Matrix, *, reset: bool, **y_rule: Any) -> tuple[Matrix, Array]:  # noqa: ANN401, N803
         X, y = validate_data(  # noqa: N806
@@ -88,49 +138,106 @@ class OrderedLinearModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
                 f"ordering must not be FlipFlop for partial_fit, which has no epoch before it, got {self.ordering!r}"
             )
 
+    # Between coef_ and the models that are trained ----------------------------------------------------------------
+
+    @abstractmethod
+    def _split(self, model: Model) -> list[Model]:
+        """A model for each problem from one as in `coef_` and `intercept_`."""
+
+    @abstractmethod
+    def _joined(self, models: list[Model]) -> Model:
+        """The other way round."""
+
+    def _start(self, shape: tuple[int, ...], coef_init: Matrix, intercept_init: Matrix) -> Model:
+        """Where `fit` starts; `shape` is that of `coef_`."""
+        is_warm = self.warm_start and hasattr(self, "coef_")
+        coef_init = _dense(self.coef_) if coef_init is None and is_warm else coef_init
+        intercept_init = self.intercept_ if intercept_init is None and is_warm else intercept_init
+        num_outputs = shape[:-1] or (1,)
+        return Model(
+            _checked_init("coef_init", coef_init, shape), _checked_init("intercept_init", intercept_init, num_outputs)
+        )
+
+    def _so_far(self, shape: tuple[int, ...]) -> SoFar:
+        """Where `partial_fit` goes on."""
+        if not hasattr(self, "coef_"):
+            return SoFar(Model(np.zeros(shape), np.zeros(shape[:-1] or 1)))
+        model = Model(_dense(self.coef_), self.intercept_)
+        progress = Progress(int(self.t_) - 1, self._num_epochs)
+        return SoFar(self._unaveraged or model, model, progress, self.loss_curve_)
+
+    def _set(self, trained: list[Trained], so_far: SoFar, dtype: np.dtype[Any]) -> None:
+        last = self._joined([each.model for each in trained])
+        shown = self._joined([each.average or each.model for each in trained])
+        self.coef_, self.intercept_ = (each.astype(dtype) for each in shown)
+        self._unaveraged = last if any(each.average for each in trained) else None
+        longest = max(trained, key=lambda each: each.progress.epoch)
+        self.n_iter_ = longest.progress.epoch - so_far.progress.epoch
+        self.t_ = 1.0 + longest.progress.step
+        self.loss_curve_ = [*so_far.curve, *_mean_curve([each.curve for each in trained])]
+        self._num_epochs = longest.progress.epoch
+
+    # Training -----------------------------------------------------------------------------------------------------
+
     def _train(
         self,
         X: Matrix,  # noqa: N803
-        examples: Examples,
-        model: Model,
+        problems: list[Problem],
+        so_far: SoFar,
         *,
         loss: int,
         seed: int,
-        progress: Progress,
         num_epochs: int,
-        stop: Callable[[Model], bool] | None = None,
-    ) -> Trained:
-        num_examples = X.shape[0]
+    ) -> list[Trained]:
+        """All problems on the same rows."""
+        norms = squared_norms(X)
+        averages = self._split(so_far.average) if so_far.average else [None] * len(problems)
+        trained = []
+        for k, (problem, model, average) in enumerate(zip(problems, self._split(so_far.model), averages, strict=True)):
+            examples = examples_of(problem.targets, problem.weights, norms, fit_intercept=self.fit_intercept)
+            rule, ordering, sizes = self._rule(examples, loss, problem_seed(seed, k))
+            if problem.stop:
+                rule = rule._replace(tol=-np.inf)
+            training = Training(X, examples, model, average, rule, ordering, sizes, so_far.progress)
+            trained.append(training.run(num_epochs, problem.stop))
+        return trained
+
+    def _rule(self, examples: Array, loss: int, key: int) -> tuple[Rule, Ordering, step_sizes.StepSizes]:
+        num_examples = len(examples)
         ordering, flips = order_rules.ordering_of(self.ordering)
         order_rules.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
-        default = step_sizes.default_eta0(_curvature(loss, examples), _largest_square(examples))
+        default = step_sizes.default_eta0(loss, examples)
         sizes = step_sizes.step_sizes_of(self.schedule, self.eta0, default, num_examples)
+        alpha = float(self.alpha) if self.penalty else 0.0
+        l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty, 0.0)
         rule = Rule(
             loss=loss,
             epsilon=float(getattr(self, "epsilon", 0.0)),
-            alpha=float(self.alpha) if self.penalty else 0.0,
+            l2=alpha * (1 - l1_ratio),
+            l1=alpha * l1_ratio,
             fit_intercept=bool(self.fit_intercept),
             order=order_rules.order_code(ordering),
             flip_flop=flips,
             batch_size=self._batch_size(num_examples),
             keep=float(self.keep),
             start_epoch=int(self.start_epoch),
-            key=np.uint64(seed),
-            tol=-np.inf if self.tol is None or stop else float(self.tol),
+            first_averaged=first_averaged(self.average),
+            key=np.uint64(key),
+            tol=-np.inf if self.tol is None else float(self.tol),
             patience=int(self.n_iter_no_change),
             **step_sizes.formula_of(sizes)._asdict(),
         )
-        return Training(X, examples, model, rule, ordering, sizes, progress).run(num_epochs, stop)
+        return rule, ordering, sizes
 
     def _batch_size(self, num_examples: int) -> int:
         if self.batch_size is None:
             return 0
         if isinstance(self.batch_size, Integral):
             return min(int(self.batch_size), num_examples)
-        return compiled.num_kept(float(self.batch_size), num_examples)
+        return part_of(float(self.batch_size), num_examples)
 
-    def _warn_if_not_converged(self, *, has_converged: bool) -> None:
-        if self.tol is not None and not has_converged:
+    def _warn_if_not_converged(self, trained: list[Trained]) -> None:
+        if self.tol is not None and not all(each.has_converged for each in trained):
             warnings.warn(
                 f"{type(self).__name__} did not converge within max_iter={self.max_iter} epochs: "
                 "use a larger max_iter, or tol=None to train for just so many",
@@ -171,15 +278,29 @@ def problem_seed(seed: int, problem: int) -> int:
     return int(np.random.SeedSequence((seed, problem)).generate_state(1, np.uint64)[0])
 
 
-def _curvature(loss: int, examples: Examples) -> float:
-    """The second derivative of a regression loss by the prediction, of the quartic loss where the prediction is 0.
-
-    Zero for the losses of the classifiers: their gradients are bounded, and they do not diverge.
-    """
-    if loss == compiled.QUARTIC:
-        return 12.0 * float(np.max(np.square(examples.targets))) + 2.0
-    return 1.0 if loss in {compiled.SQUARED_ERROR, compiled.HUBER} else 0.0
+def outputs_of(X: Matrix, model: Model) -> Array:  # noqa: N803
+    """X W^T + b, (n, K)."""
+    weights = model.weights if sp.issparse(model.weights) else np.atleast_2d(model.weights)
+    outputs: Array = safe_sparse_dot(X, weights.T, dense_output=True) + model.intercepts
+    return outputs
 
 
-def _largest_square(examples: Examples) -> float:
-    return float(np.max(examples.weights * (examples.squared_norms + 1.0)))
+def _dense(coef: Matrix) -> Array:
+    dense: Array = coef.toarray() if sp.issparse(coef) else coef
+    return dense
+
+
+def _checked_init(name: str, values: Matrix, shape: tuple[int, ...]) -> Array:
+    if values is None:
+        return np.zeros(shape)
+    array = np.asarray(values, dtype=np.float64)
+    if array.size != np.prod(shape):
+        raise ValueError(f"{name} must be of shape {shape}, got {array.shape}")
+    return array.reshape(shape)
+
+
+def _mean_curve(curves: list[list[float]]) -> list[float]:
+    """The mean over several models, epoch by epoch; one that has stopped counts with its last value."""
+    longest = max(map(len, curves))
+    padded = [curve + curve[-1:] * (longest - len(curve)) for curve in curves]
+    return [float(value) for value in np.mean(padded, axis=0)]

@@ -54,6 +54,14 @@ def hinge(outputs: Array, target: float) -> tuple[float, Array]:
     return float(max(0.0, 1 - margin[0])), np.where(margin <= 1, -target, 0.0)
 
 
+def modified_huber(outputs: Array, target: float) -> tuple[float, Array]:
+    """max(0, 1 - y p)^2, and -4 y p where y p < -1, y of -1 or 1."""
+    margin = target * outputs
+    if margin[0] < -1:
+        return float(-4 * margin[0]), np.full(1, -4.0 * target)
+    return float(max(0.0, 1 - margin[0]) ** 2), -2 * target * np.maximum(0.0, 1 - margin)
+
+
 def multinomial(outputs: Array, target: float) -> tuple[float, Array]:
     """Cross-entropy of the softmax, labels 0..K-1."""
     log_probabilities = outputs - np.logaddexp.reduce(outputs)
@@ -107,12 +115,14 @@ class Reference:
         step_sizes: a function of step and epoch.
         ordering: the rule.
         num_outputs: 1, or K for the softmax.
-        alpha: of the penalty alpha / 2 ||w||^2.
+        l2: of the penalty l2 / 2 ||w||^2.
+        l1: of the penalty l1 ||w||_1.
         fit_intercept: whether there is one.
         batch_size: None for Algorithm 1.
         keep: the fraction of the order, or of each batch.
         start_epoch: random and complete before it.
         key: of the random orders.
+        average: the number of the first update, from 1, that counts in `mean_weights`.
 
     Example:
         >>> model = Reference(np.eye(2), np.array([1.0, 3.0]), np.ones(2), squared_error, lambda step, epoch: 0.5)
@@ -128,15 +138,19 @@ class Reference:
     step_sizes: StepSizes
     ordering: Ordering = field(default_factory=Descending)
     num_outputs: int = 1
-    alpha: float = 0.0
+    l2: float = 0.0
+    l1: float = 0.0
     fit_intercept: bool = True
     batch_size: int | None = None
     keep: float = 1.0
     start_epoch: int = 0
     key: int = 0
+    average: int = 1
 
     def __post_init__(self) -> None:
         self.weights = np.zeros((self.num_outputs, self.inputs.shape[1]))
+        self.due, self.had = 0.0, np.zeros_like(self.weights)
+        self.averaged: list[tuple[Array, Array]] = []
         self.intercepts = np.zeros(self.num_outputs)
         self.num_steps, self.num_epochs = 0, 0
         self.sequence = np.empty(0, dtype=np.int64)
@@ -150,16 +164,37 @@ class Reference:
         return float(np.linalg.norm(np.outer(gradient, inputs)))
 
     def update(self, i: int) -> None:
-        """One step on example i: w <- (1 - a alpha) w - a grad f_i(w); a shrinking factor is never negative."""
+        """One step on example i: w <- (1 - a l2) w - a grad f_i(w), and the L1 penalty; no factor is negative."""
         size = self.step_sizes(self.num_steps, self.num_epochs)
         loss, gradient = self._loss_gradient(i)
         self.losses.append((loss, self.example_weights[i]))
-        self.objectives.append(self.alpha / 2 * float(np.sum(self.weights**2)))
+        self.objectives.append(self.l2 / 2 * np.sum(self.weights**2) + self.l1 * np.sum(np.abs(self.weights)))
         step = size * self.example_weights[i] * gradient
-        self.weights = max(0.0, 1 - size * self.alpha) * self.weights - np.outer(step, self.inputs[i])
+        self.weights = max(0.0, 1 - size * self.l2) * self.weights - np.outer(step, self.inputs[i])
+        self._penalise(size, self.inputs[i] != 0)
         if self.fit_intercept:
             self.intercepts = self.intercepts - step
         self.num_steps += 1
+        if self.num_steps >= self.average:
+            self.averaged.append((self.weights, self.intercepts))
+
+    def _penalise(self, size: float, is_present: Array) -> None:
+        """The L1 penalty by Tsuruoka, Tsujii and Ananiadou (2009), on the features that the example has.
+
+        `due` is the penalty that every weight should have had by now, `had` what it had. A weight moves towards zero
+        by what it still owes, and no further than to zero.
+        """
+        self.due += size * self.l1
+        owed = np.where(self.weights > 0, self.due + self.had, self.due - self.had)
+        moved = np.sign(self.weights) * np.maximum(0.0, np.abs(self.weights) - owed)
+        after = np.where(is_present, moved, self.weights)
+        self.had = self.had + (after - self.weights)
+        self.weights = after
+
+    def mean_weights(self) -> tuple[Array, Array]:
+        """The average of weights and intercepts after each of the steps that count."""
+        weights, intercepts = zip(*self.averaged, strict=True)
+        return np.mean(weights, axis=0), np.mean(intercepts, axis=0)
 
     def train_epoch(self) -> float:
         """One epoch; the mean objective seen just before its updates."""

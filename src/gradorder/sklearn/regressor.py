@@ -1,5 +1,6 @@
 """Linear regression by ordered SGD."""
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, Self, final
 
@@ -8,25 +9,25 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, problem_seed
+from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, Problem, SoFar, outputs_of
 from gradorder.sklearn.step_sizes import StepSizes
-from gradorder.sklearn.training import Model, Progress, Trained, examples_of, squared_norms
+from gradorder.sklearn.training import Model, Trained
 
 _LOSSES = {"squared_error": compiled.SQUARED_ERROR, "huber": compiled.HUBER, "quartic": compiled.QUARTIC}
 
 
 @final
 class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[misc] # scikit-learn has no types
-    """Linear regression trained by SGD, one example at a time, hardest first (Algorithms 1 and 2).
+    """Linear regression trained by SGD, one example at a time, in an order of your choice (Algorithms 1 and 2).
 
-    As scikit-learn's `SGDRegressor`, with an order. With r = w.x + b - y the losses are r^2 / 2 ("squared_error"),
-    the same up to |r| = epsilon and linear beyond ("huber"), and r^4 + r^2 ("quartic", the paper's).
+    As scikit-learn's `SGDRegressor`, with an order; random by default, the paper's is `ordering="descending"`. With
+    r = w.x + b - y the losses are r^2 / 2 ("squared_error"), the same up to |r| = epsilon and linear beyond ("huber"),
+    and r^4 + r^2 ("quartic", the paper's).
 
     An example's score is the exact norm of the gradient of its weighted loss at the current weights, without the
     penalty: weight_i |loss'| sqrt(||x_i||^2 + 1).
@@ -43,11 +44,13 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
             "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
-        eta0: the first step size. If not given 0.01, or less where the data are on a larger scale, so that one update
-            never overshoots: 1 / max_i(curvature weight_i (||x_i||^2 + 1)). Not with a schedule object, which has its
-            own.
-        penalty: "l2", alpha / 2 ||w||^2 without the intercept, or None.
+        eta0: the first step size. If not given 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more than
+            1 / max_i(s_i), so that one update never overshoots; for "quartic" over 12 max y^2 + 2. Not with a schedule
+            object, which has its own.
+        penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
+            `l1_ratio`; or None. The intercept has none.
         alpha: of the penalty.
+        l1_ratio: of "elasticnet", the part of alpha that is the L1 penalty's.
         epsilon: of the Huber loss.
         fit_intercept: whether to have one.
         max_iter: the most epochs.
@@ -58,6 +61,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         n_iter_no_change: see `tol`.
         random_state: a seed, a `RandomState`, or None for a new seed every time; numpy's global state is never used.
         warm_start: `fit` goes on from the last model.
+        average: True for the mean of the weights after each update as `coef_`, or a number S for that of the updates
+            from the S-th on; until then `coef_` is the last weights.
 
     Attributes:
         coef_: (d,).
@@ -87,7 +92,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         self,
         loss: str = "squared_error",
         *,
-        ordering: Ordering | str = "descending",
+        ordering: Ordering | str = "random",
         batch_size: float | None = None,
         keep: float = 1.0,
         start_epoch: int = 0,
@@ -95,6 +100,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         eta0: float | None = None,
         penalty: str | None = "l2",
         alpha: float = 1e-4,
+        l1_ratio: float = 0.15,
         epsilon: float = 0.1,
         fit_intercept: bool = True,
         max_iter: int = 1000,
@@ -104,6 +110,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         n_iter_no_change: int = 5,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
+        average: bool | int = False,
     ) -> None:
         self.loss = loss
         self.ordering = ordering
@@ -114,6 +121,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         self.eta0 = eta0
         self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
@@ -123,6 +131,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
         self.warm_start = warm_start
+        self.average = average
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
@@ -143,18 +152,11 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
             sample_weight: (n,), not negative.
         """
         with self._all_or_nothing():
-            is_warm = self.warm_start and hasattr(self, "coef_")
             X, y = self._checked(X, y, reset=True, y_numeric=True)  # noqa: N806
-            if coef_init is None and is_warm:
-                coef_init = self.coef_
-            if intercept_init is None and is_warm:
-                intercept_init = self.intercept_
-            model = _initial_model(coef_init, intercept_init, X.shape[1])
-            trained = self._trained(
-                X, y, sample_weight=sample_weight, model=model, progress=Progress(), num_epochs=self.max_iter
-            )
-            self._set(trained, 0, [], X.dtype)
-        self._warn_if_not_converged(has_converged=trained.has_converged)
+            so_far = SoFar(self._start((X.shape[1],), coef_init, intercept_init))
+            trained = self._trained(X, y, sample_weight, so_far, self.max_iter)
+            self._set(trained, so_far, X.dtype)
+        self._warn_if_not_converged(trained)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -168,30 +170,25 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         """
         self._refuse_for_partial_fit()
         with self._all_or_nothing():
-            is_first = not hasattr(self, "coef_")
-            X, y = self._checked(X, y, reset=is_first, y_numeric=True)  # noqa: N806
-            model = Model(np.zeros(X.shape[1]), np.zeros(1)) if is_first else Model(self.coef_, self.intercept_)
-            progress = Progress() if is_first else Progress(int(self.t_) - 1, self._num_epochs)
-            trained = self._trained(X, y, sample_weight=sample_weight, model=model, progress=progress, num_epochs=1)
-            self._set(trained, progress.epoch, [] if is_first else self.loss_curve_, X.dtype)
+            X, y = self._checked(X, y, reset=not hasattr(self, "coef_"), y_numeric=True)  # noqa: N806
+            so_far = self._so_far((X.shape[1],))
+            self._set(self._trained(X, y, sample_weight, so_far, 1), so_far, X.dtype)
         return self
 
     def predict(self, X: Matrix) -> Array:  # noqa: N803
         """X w + b, of shape (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)  # noqa: N806
-        return _predictions(X, Model(self.coef_, self.intercept_))
+        return outputs_of(X, Model(self.coef_, self.intercept_)).ravel()
 
     def _trained(
         self,
         X: Matrix,  # noqa: N803
         y: Array,
-        *,
         sample_weight: Matrix,
-        model: Model,
-        progress: Progress,
+        so_far: SoFar,
         num_epochs: int,
-    ) -> Trained:
+    ) -> list[Trained]:
         y, weights, seed = y.astype(np.float64), self._example_weights(sample_weight, X), self._seed()
         stop = None
         if self.early_stopping:
@@ -199,40 +196,15 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
             training, held_out = next(split.split(X))
             stop = Patience(_r2_on(X[held_out], y[held_out], weights[held_out]), self.tol, self.n_iter_no_change)
             X, y, weights = X[training], y[training], weights[training]  # noqa: N806
-        return self._train(
-            X,
-            examples_of(y, weights, squared_norms(X), fit_intercept=self.fit_intercept),
-            model,
-            loss=_LOSSES[self.loss],
-            seed=problem_seed(seed, 0),
-            progress=progress,
-            num_epochs=num_epochs,
-            stop=stop,
-        )
+        problem = Problem(y, weights, stop)
+        return self._train(X, [problem], so_far, loss=_LOSSES[self.loss], seed=seed, num_epochs=num_epochs)
 
-    def _set(self, trained: Trained, first_epoch: int, curve: list[float], dtype: np.dtype[Any]) -> None:
-        self.coef_ = trained.model.weights.astype(dtype)
-        self.intercept_ = trained.model.intercepts.astype(dtype)
-        self.n_iter_ = trained.progress.epoch - first_epoch
-        self.t_ = 1.0 + trained.progress.step
-        self.loss_curve_ = [*curve, *trained.curve]
-        self._num_epochs = trained.progress.epoch
+    def _split(self, model: Model) -> list[Model]:
+        return [Model(model.weights.reshape(-1), model.intercepts)]
+
+    def _joined(self, models: list[Model]) -> Model:
+        return models[0]
 
 
-def _predictions(X: Matrix, model: Model) -> Array:  # noqa: N803
-    predictions: Array = safe_sparse_dot(X, model.weights, dense_output=True) + model.intercepts
-    return predictions.ravel()
-
-
-def _r2_on(X: Matrix, y: Array, weights: Array) -> Any:  # noqa: ANN401, N803 - a function
-    return lambda model: float(r2_score(y, _predictions(X, model), sample_weight=weights))
-
-
-def _initial_model(coef_init: Matrix, intercept_init: Matrix, num_features: int) -> Model:
-    weights = np.zeros(num_features) if coef_init is None else np.asarray(coef_init, dtype=np.float64)
-    if weights.shape != (num_features,):
-        raise ValueError(f"coef_init must be of shape ({num_features},), got {weights.shape}")
-    intercepts = np.zeros(1) if intercept_init is None else np.asarray(intercept_init, dtype=np.float64).reshape(-1)
-    if intercepts.shape != (1,):
-        raise ValueError(f"intercept_init must be one number, got shape {intercepts.shape}")
-    return Model(weights, intercepts)
+def _r2_on(X: Matrix, y: Array, weights: Array) -> Callable[[Model], float]:  # noqa: N803
+    return lambda model: float(r2_score(y, outputs_of(X, model).ravel(), sample_weight=weights))

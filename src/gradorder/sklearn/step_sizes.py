@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from gradorder.schedules import (
     Constant,
     Decreasing,
@@ -13,8 +15,8 @@ from gradorder.schedules import (
     Schedule,
 )
 from gradorder.sklearn import compiled
-
-LARGEST_DEFAULT = 0.01
+from gradorder.sklearn.compiled import Array
+from gradorder.sklearn.compiled.models import SQUARED_LENGTH, TARGET, WEIGHT
 
 NAMED: dict[str, Callable[[float], Schedule]] = {
     "constant": Constant,
@@ -45,17 +47,36 @@ class Formula(NamedTuple):
     since: int = 0
 
 
-def default_eta0(curvature: float, largest_square: float) -> float:
-    """The first step size where none is given: 0.01, or less where the data are on a larger scale.
+def default_eta0(loss: int, examples: Array) -> float:
+    """The first step size where none is given, from s_i = ||x_i||^2 + 1, and at most 1.
 
-    At most 1 / (curvature * max_i weight_i (||x_i||^2 + 1)): one update on one example then never overshoots the
-    minimum of its own loss.
+    A step of 1 / s_i moves the prediction of example i by the slope of its loss. Classifiers take 1 / mean(s), a mean
+    example's. Regressors, whose slopes have no limit, take 0.1 / mean(s), and no more than 1 / max(s), so that one
+    update never overshoots the minimum of its own loss; there s_i is times the example's weight. Both are over the
+    curvature of the loss.
 
     Example:
-        >>> default_eta0(1.0, 10.0), default_eta0(1.0, 20_000.0)
-        (0.01, 5e-05)
+        >>> examples = np.array([[0.5, 1.0, 3.0, 2.0], [0.5, 1.0, 15.0, 4.0]])  # ||x||^2 of 3 and 15
+        >>> default_eta0(compiled.HINGE, examples), default_eta0(compiled.SQUARED_ERROR, examples)
+        (0.1, 0.01)
     """
-    return min(LARGEST_DEFAULT, 1 / max(curvature * largest_square, 1.0))
+    scales = examples[:, SQUARED_LENGTH] + 1.0
+    if loss in {compiled.SQUARED_ERROR, compiled.HUBER, compiled.QUARTIC}:
+        scales = examples[:, WEIGHT] * scales
+        scale = max(10.0 * float(scales.mean()), float(scales.max()))
+    else:
+        scale = float(scales.mean())
+    return 1.0 / max(1.0, _curvature(loss, examples) * scale)
+
+
+def _curvature(loss: int, examples: Array) -> float:
+    """The second derivative of the loss by the prediction, of the quartic loss where the prediction is 0.
+
+    1 for the hinge loss, which has none, and for those that have less.
+    """
+    if loss == compiled.QUARTIC:
+        return 12.0 * float(np.max(np.square(examples[:, TARGET]))) + 2.0
+    return 2.0 if loss == compiled.MODIFIED_HUBER else 1.0
 
 
 def step_sizes_of(schedule: StepSizes | str | None, eta0: float | None, default: float, num_examples: int) -> StepSizes:

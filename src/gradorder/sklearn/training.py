@@ -8,16 +8,19 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from gradorder.compilation import announced
 from gradorder.orderings import Ordering, Request
 from gradorder.orderings.ordering import checked_order
+from gradorder.parts import part_of
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Examples, Job, Rows, Rule, Scratch, State
+from gradorder.sklearn.compiled import Array, Plan, Rows, Rule
+from gradorder.sklearn.compiled.models import BEST, NUM_NUMBERS, SCALE, Full, Plain
+from gradorder.sklearn.compiled.vectors import LANES
 from gradorder.sklearn.step_sizes import StepSizes
-from gradorder.sklearn.vectors import LANES
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
-
+_NEVER = 2**62  # a step that is not reached
 
 Matrix = Any
 """(n, d), a C-contiguous array or a CSR matrix in canonical form."""
@@ -42,6 +45,9 @@ class Trained:
     """What came out of a run."""
 
     model: Model
+    """After the last step."""
+    average: Model | None
+    """Over the steps that count, where there are any."""
     progress: Progress
     curve: list[float]
     has_converged: bool
@@ -69,9 +75,13 @@ def squared_norms(matrix: Matrix) -> Array:
     return np.asarray(sp.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape).sum(axis=1))
 
 
-def examples_of(targets: Array, weights: Array, norms: Array, *, fit_intercept: bool) -> Examples:
-    """Targets, weights and squared norms with what follows from them."""
-    return Examples(targets, weights, norms, weights * np.sqrt(norms + fit_intercept))
+def examples_of(targets: Array, weights: Array, norms: Array, *, fit_intercept: bool) -> Array:
+    """What the loop reads of each example beside its row, (n, 4).
+
+    Target, weight, ||x_i||^2, and weight_i sqrt(||x_i||^2 + 1), without the 1 where there is no intercept: the score
+    is this times the slope of the loss.
+    """
+    return np.column_stack([targets, weights, norms, weights * np.sqrt(norms + fit_intercept)])
 
 
 @dataclass
@@ -80,8 +90,9 @@ class Training:
 
     Args:
         matrix: (n, d), a C-contiguous array or a canonical CSR matrix.
-        examples: targets (-1 and 1, or labels 0..K-1, for the classifiers), weights and squared norms.
+        examples: of `examples_of`; targets are -1 and 1, or labels 0..K-1, for the classifiers.
         model: where to start; not changed.
+        average: of the steps that count so far.
         rule: how to train.
         ordering: of the even epochs; asked where the rule says that the order is given.
         step_sizes: asked where the rule says that the sizes are given.
@@ -89,17 +100,21 @@ class Training:
     """
 
     matrix: Matrix
-    examples: Examples
+    examples: Array
     model: Model
+    average: Model | None
     rule: Rule
     ordering: Ordering
     step_sizes: StepSizes
     progress: Progress
 
     def __post_init__(self) -> None:
+        num_examples = self.matrix.shape[0]
         self._rows = rows_of(self.matrix)
-        self._state = _state_of(self.model, transposed=sp.issparse(self.matrix))
-        self._scratch = _scratch_for(self.matrix.shape[0])
+        self._state = _state_of(self.model, self.rule, self._sum_of_average())
+        order, sequence = np.empty((2, num_examples), dtype=np.int64)
+        self._plan = Plan(order, sequence, np.zeros(1, dtype=np.int64), np.empty(0))
+        self._sorting = compiled.sorting_for(num_examples) if _sorts(self.rule) else None
 
     def run(self, num_epochs: int, stop: Callable[[Model], bool] | None = None) -> Trained:
         """Train for at most so many epochs; `stop` is asked after each.
@@ -109,14 +124,19 @@ class Training:
         """
         curve = np.empty(num_epochs)
         done, status = 0, compiled.FINISHED
-        while done < num_epochs and status == compiled.FINISHED:
-            num_now = min(num_epochs - done, 1 if stop else self._epochs_at_once())
-            before = self.progress.epoch
-            status = self._run_epochs(curve[done:], num_now)
-            done += self.progress.epoch - before
-            if stop and status == compiled.FINISHED and stop(self._current()):
-                status = compiled.CONVERGED
-        return Trained(self._current(), self.progress, curve[:done].tolist(), status == compiled.CONVERGED)
+        with announced(
+            "gradorder.sklearn compiles its training loop for this kind of data: some seconds, now and for each new "
+            "kind; numba keeps it on disk for the next process, where it can"
+        ):
+            while done < num_epochs and status == compiled.FINISHED:
+                num_now = min(num_epochs - done, 1 if stop else self._epochs_at_once())
+                before = self.progress.epoch
+                status = self._run_epochs(curve[done:], num_now)
+                done += self.progress.epoch - before
+                if stop and status == compiled.FINISHED and stop(self._current()):
+                    status = compiled.CONVERGED
+        has_converged = status == compiled.CONVERGED
+        return Trained(self._current(), self._average(), self.progress, curve[:done].tolist(), has_converged)
 
     def _epochs_at_once(self) -> int:
         if self.rule.order == compiled.GIVEN_ORDER or self.rule.schedule == compiled.GIVEN_SIZES:
@@ -127,40 +147,60 @@ class Training:
         step, epoch = self.progress
         if self.rule.schedule == compiled.GIVEN_SIZES:
             sizes = [float(self.step_sizes(step + k, epoch)) for k in range(self._num_steps(epoch))]
-            self._scratch = self._scratch._replace(sizes=np.array(sizes))
+            self._plan = self._plan._replace(sizes=np.array(sizes))
         if self._asks_ordering(epoch):
             status, epoch, step = self._run_given_order(curve)
         else:
             # An epoch before the start, or one that replays another, needs no order from outside.
             rule = self.rule._replace(order=compiled.RANDOM) if self.rule.order == compiled.GIVEN_ORDER else self.rule
-            status, epoch, step = compiled.run_epochs(self._job(rule), curve, step, epoch, num_epochs)
+            status, epoch, step = self._run_compiled(rule, curve, num_epochs)
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))
         self.progress = Progress(step, epoch)
         return status
 
-    def _job(self, rule: Rule) -> Job:
-        return Job(self._rows, self.examples, self._state, rule, self._scratch)
+    def _run_compiled(self, rule: Rule, curve: Array, num_epochs: int) -> tuple[int, int, int]:
+        return compiled.run_epochs(
+            self._rows, self.examples, self._state, rule, self._plan, self._sorting, curve, *self.progress, num_epochs
+        )
 
     def _num_steps(self, epoch: int) -> int:
         num, size, keep = int(self.matrix.shape[0]), self.rule.batch_size, self.rule.keep
         if self._replays(epoch):
-            return int(self._scratch.length[0])
+            return int(self._plan.length[0])
         if epoch < self.rule.start_epoch:
             return num
         sizes = [min(size, num - begin) for begin in range(0, num, size)] if size else [num]
-        return sum(compiled.num_kept(keep, size) for size in sizes)
+        return sum(part_of(keep, size) for size in sizes)
 
     def _replays(self, epoch: int) -> bool:
-        return self.rule.flip_flop and epoch % 2 == 1 and int(self._scratch.length[0]) > 0
+        return self.rule.flip_flop and epoch % 2 == 1 and int(self._plan.length[0]) > 0
 
     def _asks_ordering(self, epoch: int) -> bool:
         is_ordered = epoch >= self.rule.start_epoch and not self._replays(epoch)
         return is_ordered and self.rule.order == compiled.GIVEN_ORDER
 
     def _current(self) -> Model:
-        weights = self._state.weights.T if sp.issparse(self.matrix) else self._state.weights
-        return Model(weights[..., : self.matrix.shape[1]], self._state.intercepts)
+        return self._model_of(self._state.weights, self._state.intercepts)
+
+    def _model_of(self, weights: Array, intercepts: Array) -> Model:
+        """From the loop's layout: for one output a vector, for several a row each."""
+        num_features, num_outputs = self.matrix.shape[1], len(intercepts)
+        weights = weights[: num_features * num_outputs]
+        return Model(weights if num_outputs == 1 else weights.reshape(num_features, num_outputs).T, intercepts)
+
+    def _num_averaged(self) -> int:
+        return max(0, self.progress.step - self.rule.first_averaged)
+
+    def _average(self) -> Model | None:
+        num = self._num_averaged()
+        if not num or isinstance(self._state, Plain):
+            return None
+        return self._model_of(self._state.missing / -num, self._state.intercept_sums / num)
+
+    def _sum_of_average(self) -> Model | None:
+        num = self._num_averaged()
+        return Model(num * self.average.weights, num * self.average.intercepts) if self.average and num else None
 
     def _divergence(self, step: int, epoch: int) -> str:
         return (
@@ -179,39 +219,41 @@ class Training:
         if not self.rule.batch_size:
             scores = self._scores(everything, step) if self.ordering.needs_scores else None
             order = self._order(scores, len(everything), generator, None if self.rule.keep == 1 else self.rule.keep)
-            self._scratch.sequence[: len(order)] = order
-            self._scratch.length[0] = len(order)
-            return compiled.run_epochs(self._job(self.rule), curve, step, epoch, 1)
+            self._plan.sequence[: len(order)] = order
+            self._plan.length[0] = len(order)
+            return self._run_compiled(self.rule, curve, 1)
         return self._run_given_batches(curve, generator)
 
     def _run_given_batches(self, curve: Array, generator: torch.Generator) -> tuple[int, int, int]:
         """Algorithm 2, batch after batch."""
         step, epoch = self.progress
-        order, sequence, end = self._scratch.order, self._scratch.sequence, 0
+        order, sequence, end = self._plan.order, self._plan.sequence, 0
         compiled.shuffle(order, len(order), self.rule.key, epoch)
         compiled.begin_epoch(self._state)
         for begin in range(0, len(order), self.rule.batch_size):
             batch = order[begin : begin + self.rule.batch_size]
             kept = self._kept(batch, step + end, generator)
             sequence[end : end + len(kept)] = kept
-            reached = compiled.train_part(self._job(self.rule), end, end + len(kept), step, epoch)
+            reached = compiled.train_part(
+                self._rows, self.examples, self._state, self.rule, self._plan, end, end + len(kept), step, epoch
+            )
             if reached < end + len(kept):
                 return compiled.DIVERGED, epoch, step + reached
             end += len(kept)
-        self._scratch.length[0] = end
+        self._plan.length[0] = end
         status = compiled.end_epoch(self._state, self.rule, end, curve, 0)
-        compiled.unscale(self._state)
+        compiled.settle(self._state)
         return status, epoch + (status != compiled.DIVERGED), step + end - (status == compiled.DIVERGED)
 
     def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
         """The hardest of the batch in the order of the ordering."""
         scores = self._scores(batch, step)
-        hardest = np.sort(np.argsort(-scores, stable=True)[: compiled.num_kept(self.rule.keep, len(batch))])
+        hardest = np.sort(np.argsort(-scores, stable=True)[: part_of(self.rule.keep, len(batch))])
         order: Array = batch[hardest][self._order(scores[hardest], len(hardest), generator)]
         return order
 
     def _scores(self, order: Array, step: int) -> Array:
-        scores = compiled.scores_of(self._job(self.rule), order)
+        scores = compiled.scores_of(self._rows, self.examples, self._state, self.rule, order)
         if not np.isfinite(scores).all():
             raise ValueError(self._divergence(step, self.progress.epoch))
         return scores
@@ -226,32 +268,35 @@ class Training:
         return indices[::-1] if order.backwards else indices
 
 
-def _state_of(model: Model, *, transposed: bool) -> State:
-    weights = np.array(model.weights.T if transposed else model.weights, dtype=np.float64, order="C")
-    if weights.ndim == 1:
-        weights = np.pad(weights, (0, -len(weights) % LANES))  # whole vectors for the compiled loop
+def first_averaged(average: bool | int) -> int:
+    """The first step, counted from 0, that counts in the average; averaging from the first on is both True and 1."""
+    return int(average) - 1 if average else _NEVER
+
+
+def _sorts(rule: Rule) -> bool:
+    """Whether the loop itself ever scores and sorts."""
+    if rule.order == compiled.GIVEN_ORDER:
+        return False
+    return rule.order in {compiled.DESCENDING, compiled.ASCENDING} or (rule.batch_size > 0 and rule.keep < 1)
+
+
+def _state_of(model: Model, rule: Rule, averaged: Model | None) -> Plain | Full:
+    numbers = np.zeros(NUM_NUMBERS)
+    numbers[SCALE], numbers[BEST] = 1.0, np.inf
     intercepts = np.array(model.intercepts, dtype=np.float64)
-    stopping = np.array([np.inf, 0.0])
-    num_outputs = len(intercepts)
-    return State(
-        weights,
-        intercepts,
-        np.ones(1),
-        np.zeros(1),
-        np.zeros(3),
-        np.zeros(num_outputs),
-        np.zeros(num_outputs),
-        stopping,
-    )
+    is_averaged = rule.first_averaged < _NEVER
+    if rule.loss != compiled.MULTINOMIAL and not rule.l1 and not is_averaged:
+        weights = np.array(model.weights, dtype=np.float64)
+        return Plain(np.pad(weights, (0, -len(weights) % LANES)), intercepts, numbers)  # whole vectors
+    weights, nothing = _by_feature(model.weights), np.empty(0)
+    missing = np.zeros_like(weights) if is_averaged else nothing
+    intercept_sums = np.zeros_like(intercepts)
+    if averaged:
+        missing, intercept_sums = -_by_feature(averaged.weights), np.array(averaged.intercepts, dtype=np.float64)
+    penalised = np.zeros_like(weights) if rule.l1 else nothing
+    return Full(weights, intercepts, numbers, np.zeros_like(intercepts), penalised, missing, intercept_sums)
 
 
-def _scratch_for(num_examples: int) -> Scratch:
-    def indices() -> Array:
-        return np.empty(num_examples, dtype=np.int64)
-
-    def keys() -> Array:
-        return np.empty(num_examples, dtype=np.uint64)
-
-    length, counts = np.zeros(1, dtype=np.int64), np.empty(compiled.NUM_COUNTS, dtype=np.int64)
-    scores, sizes = np.empty(num_examples), np.empty(0)
-    return Scratch(indices(), indices(), length, scores, keys(), keys(), indices(), indices(), counts, sizes)
+def _by_feature(weights: Array) -> Array:
+    """All weights as one vector, those of one feature together."""
+    return np.array(weights, dtype=np.float64).T.flatten()

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from gradorder_lab.problems import compiled
-from gradorder_lab.problems.convex import Array, ConvexProblem
+from gradorder_lab.problems.problem import ConvexProblem
+from gradorder_lab.runs.recipe import Array
 
 NUM_POINTS = 32
 STEP_SIZE = 1e-4
 
 
-def problem(seed: int) -> ConvexProblem:
+def near(seed: int) -> ConvexProblem:
     """The problem of this seed."""
     points, start = _points_and_start(seed)
     return _pulled_to(points, start, compiled.BOTH, strong_convexity=2.0)

@@ -120,7 +120,7 @@ def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_
         most = max(most, sum(len(each[2]) for each in memory._waiting))
         assert len(memory._waiting) < 20
     assert most <= 30 + 19 * 7
-    _, where_to, scores = memory._taken()
+    _, where_to, scores = memory._take_all()
     assert sorted(where_to) == list(range(30))
     assert torch.equal(scores.as_subclass(torch.Tensor), expected[torch.from_numpy(where_to)])
     assert memory.is_empty

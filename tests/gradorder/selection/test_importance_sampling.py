@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gradorder as go
-from gradorder.selection.importance_sampling import drawn_by
+from gradorder.selection.importance_sampling import draw_by
 
 SKEWED = torch.tensor([1.0] + [0.0] * 99)  # tau = 10
 
@@ -135,7 +135,7 @@ def test_an_example_is_drawn_in_proportion_to_its_score(scores):
     """Evenly spaced numbers instead of random ones: every count is right within one."""
     num_points = 3000
     uniforms = (torch.arange(num_points, dtype=torch.float64) + 0.5) / num_points
-    indices = drawn_by(torch.tensor(scores, dtype=torch.float64), uniforms)
+    indices = draw_by(torch.tensor(scores, dtype=torch.float64), uniforms)
     counts = np.bincount(indices.numpy(), minlength=len(scores))
     assert len(counts) == len(scores)
     expected = np.array(scores) / sum(scores) * num_points
@@ -147,7 +147,7 @@ def test_the_largest_random_number_names_no_impossible_example():
     last = torch.tensor([0.0, 1 - 2**-53, 1.0], dtype=torch.float64)
     for scores in ([1.0, 0.0], [0.1, 0.2, 0.7, 0.0], [0.0, 3.0, 0.0], [1e-30, 1e30, 1e-30]):
         values = torch.tensor(scores, dtype=torch.float64)
-        indices = drawn_by(values, last)
+        indices = draw_by(values, last)
         assert (values[indices] > 0).all()
 
 

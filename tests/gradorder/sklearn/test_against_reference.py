@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import gradorder as go
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled, reference
+from gradorder.sklearn.compiled.decorators import kept
+from gradorder.sklearn.compiled.sorting import argsort, sorting_for
 from gradorder.sklearn.estimator import problem_seed
-from gradorder.sklearn.training import _scratch_for
 
 ORDERINGS = {
     "random": go.Shuffled(),
@@ -38,10 +39,17 @@ SCHEDULES = [
     lambda step, epoch: 0.02 / (1 + step % 5 + epoch),
 ]
 REGRESSION = {"squared_error": reference.squared_error, "huber": reference.huber(0.3), "quartic": reference.quartic}
-CLASSIFICATION = {"log_loss": reference.log_loss, "hinge": reference.hinge, "multinomial": reference.multinomial}
+CLASSIFICATION = {
+    "log_loss": reference.log_loss,
+    "hinge": reference.hinge,
+    "modified_huber": reference.modified_huber,
+    "multinomial": reference.multinomial,
+}
 LOSSES = [*REGRESSION, *CLASSIFICATION]
 NUM_EPOCHS = 3
 SEED = 5
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*predicts .* for every example:UserWarning")  # tiny data
 
 
 def data(loss, *, weighted, num_examples=17, num_features=6, num_classes=3):
@@ -68,7 +76,7 @@ def estimator(loss, **params):
 
 
 def reference_of(loss, inputs, targets, weights, ordering, schedule, **params):
-    if loss in {"log_loss", "hinge"}:
+    if loss in CLASSIFICATION and loss != "multinomial":
         targets = np.where(targets == 1, 1, -1)
     seed = np.random.RandomState(SEED).randint(2**31 - 1)
     return reference.Reference(
@@ -79,9 +87,8 @@ def reference_of(loss, inputs, targets, weights, ordering, schedule, **params):
         schedule,
         ordering,
         num_outputs=len(np.unique(targets)) if loss == "multinomial" else 1,
-        alpha=0.05,
+        **{"l2": 0.05, **params},
         key=problem_seed(seed, 0),
-        **params,
     )
 
 
@@ -124,15 +131,66 @@ def test_objects(ordering, schedule, params):
         compare(loss, ordering, schedule, sparse=sparse, weighted=True, **params)
 
 
+PENALTIES = {
+    "l1": ({"penalty": "l1", "alpha": 0.3}, {"l1": 0.3, "l2": 0.0}),
+    "elasticnet": ({"penalty": "elasticnet", "alpha": 0.4, "l1_ratio": 0.75}, {"l1": 0.3, "l2": 0.1}),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_l1_penalty(loss, penalty, sparse):
+    inputs, targets, weights = data(loss, weighted=True)
+    ours, theirs = PENALTIES[penalty]
+    for ordering, params in itertools.product(["random", "descending"], [{}, {"batch_size": 5, "keep": 0.5}]):
+        schedule = go.Constant(0.01 if loss == "quartic" else 0.05)
+        fitted = estimator(loss, ordering=ordering, schedule=schedule, **ours, **params)
+        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
+        model = reference_of(loss, inputs, targets, weights, ORDERINGS[ordering], schedule, **theirs, **params)
+        assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
+        assert (fitted.coef_ == 0).any() or loss == "quartic"  # whose steps are too short for it
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("penalty", ["l2", *PENALTIES])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_average(loss, penalty, sparse):
+    inputs, targets, weights = data(loss, weighted=True)
+    ours, theirs = PENALTIES.get(penalty, ({}, {}))
+    theirs = dict(theirs)
+    for average, ordering in [(True, "random"), (1, "descending"), (20, "sequential"), (52, "random")]:
+        schedule = go.Constant(0.01 if loss == "quartic" else 0.05)
+        fitted = estimator(loss, ordering=ordering, schedule=schedule, average=average, **ours)
+        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
+        theirs["average"] = int(average)
+        model = reference_of(loss, inputs, targets, weights, ORDERINGS[ordering], schedule, **theirs)
+        curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
+        if average <= model.num_steps:
+            model.weights, model.intercepts = model.mean_weights()
+        assert_same(fitted, model, curve)
+
+
+def test_a_scale_that_underflows_does_not_change_the_average():
+    for loss, sparse in itertools.product(["hinge", "multinomial"], [False, True]):
+        inputs, targets, _ = data(loss, weighted=False)
+        fitted = estimator(loss, ordering="sequential", schedule=go.Constant(0.9), alpha=0.7, average=True)
+        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets)
+        model = reference_of(loss, inputs, targets, None, go.Sequential(), go.Constant(0.9), l2=0.7)
+        curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
+        model.weights, model.intercepts = model.mean_weights()
+        assert_same(fitted, model, curve)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_intercept_and_no_penalty(dtype):
     for loss, sparse in itertools.product(LOSSES, [False, True]):
         inputs, targets, _ = data(loss, weighted=False)
         inputs = inputs.astype(dtype)
-        fitted = estimator(loss, schedule=go.Constant(0.02), fit_intercept=False, penalty=None)
+        fitted = estimator(loss, ordering="descending", schedule=go.Constant(0.02), fit_intercept=False, penalty=None)
         fitted.fit(sp.csr_matrix(inputs) if sparse else inputs, targets)
         model = reference_of(loss, inputs, targets, None, go.Descending(), go.Constant(0.02), fit_intercept=False)
-        model.alpha = 0
+        model.l2 = 0
         for _ in range(NUM_EPOCHS):
             model.train_epoch()
         np.testing.assert_allclose(
@@ -143,12 +201,12 @@ def test_no_intercept_and_no_penalty(dtype):
 
 
 def test_a_step_that_shrinks_the_weights_to_nothing():
-    for loss, sparse in itertools.product(["huber", "log_loss", "hinge", "multinomial"], [False, True]):
+    for loss, sparse in itertools.product(["huber", *CLASSIFICATION], [False, True]):
         inputs, targets, _ = data(loss, weighted=False)
         fitted = estimator(loss, ordering="sequential", schedule=go.InverseSqrtPerStep(3.0), alpha=0.7)
         fitted.fit(sp.csr_matrix(inputs) if sparse else inputs, targets)
         model = reference_of(loss, inputs, targets, None, go.Sequential(), go.InverseSqrtPerStep(3.0))
-        model.alpha = 0.7
+        model.l2 = 0.7
         assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
 
 
@@ -166,11 +224,16 @@ def test_different_examples_with_equal_scores(ordering, params):
     np.testing.assert_allclose(fitted.coef_, model.weights, rtol=1e-12)
 
 
+@kept
+def sort(num, descending, sorting):
+    argsort(num, descending, sorting)
+
+
 def argsorted(scores, *, descending):
-    order, scratch = np.empty(len(scores), dtype=np.int64), _scratch_for(len(scores))
-    scratch.scores[:] = scores
-    compiled.argsort(len(scores), descending, order, scratch)
-    return order
+    sorting = sorting_for(len(scores))
+    sorting.scores[:] = scores
+    sort(len(scores), descending, sorting)
+    return sorting.places
 
 
 SCORES = {

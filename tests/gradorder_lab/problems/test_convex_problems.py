@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradorder_lab import convex
-from gradorder_lab.convex import PROBLEMS, ConvexRecipe
-from gradorder_lab.problems import compiled, regression
+from gradorder_lab.data.boston import boston
+from gradorder_lab.problems import PROBLEMS, ProblemKind, compiled
+from gradorder_lab.training import convex
+from gradorder_lab.training.convex import ConvexRecipe
 
 SEED = 3
 
@@ -67,7 +68,7 @@ def test_strong_convexity_is_honest():
 
 
 def test_boston_is_the_data_set_of_1978():
-    features, prices = regression._boston()
+    features, prices = boston()
     assert features.shape == (506, 13)
     assert prices.mean() == pytest.approx(22.5328, abs=1e-4)
     assert (prices == 50).sum() == 16
@@ -95,6 +96,6 @@ def test_the_scaled_step_is_the_largest_with_which_every_order_descends(name, ne
         return int((np.diff(excess, axis=1) > 0).sum())
 
     assert num_rises() == 0
-    larger = convex.ProblemKind(PROBLEMS[name].of_seed, next_step)
+    larger = ProblemKind(PROBLEMS[name].of_seed, next_step)
     monkeypatch.setattr(convex, "PROBLEMS", {**PROBLEMS, name: larger})
     assert num_rises() > 0

@@ -1,0 +1,73 @@
+"""Whether every gradient in a backward pass comes from the losses that were told, and from nowhere else.
+
+A term beside the losses, such as a penalty on the logits or an auxiliary loss of experts, sends gradients of its own
+through the same operations, and they would be counted as the examples'. Each operation's gradient is therefore held
+against what the operations between it and the losses have sent.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import torch
+
+from gradorder.scores.graph import Edge, Node, Walk
+
+_ROUNDINGS = 16
+"""Gradients of more than two users are added up in an order that nobody knows: so many roundings apart at most."""
+
+
+class Arrivals:
+    """The gradients that one graph's operations have sent each other in the backward pass under way."""
+
+    def __init__(self) -> None:
+        self._sent: dict[Edge, list[torch.Tensor]] = {}
+        self._stranger: str | None = None
+
+    def watch(self, found: Walk, stack: ExitStack) -> None:
+        """Look at every operation of a graph but the one that gives the losses."""
+        for node, step in found.steps.items():
+            edges = [edge if edge[0] in found.steps else None for edge in step.edges]
+            stack.callback(node.register_hook(partial(self._keep, edges)).remove)
+            if node is not found.root:
+                stack.callback(node.register_prehook(partial(self._compare, node)).remove)
+
+    def restart(self) -> None:
+        """Another backward pass through the same graph begins."""
+        self._sent.clear()
+        self._stranger = None
+
+    def check(self) -> None:
+        """Raise if a gradient has come from elsewhere."""
+        if self._stranger is not None:
+            raise ValueError(
+                f"another term than the losses sends gradients through {self._stranger} in the same backward pass, and "
+                "they cannot be told from the examples' own: add that term to the losses of the examples, or run its "
+                "backward pass separately"
+            )
+
+    def _keep(self, edges: list[Edge | None], sent: tuple[torch.Tensor | None, ...], _got: object) -> None:
+        for edge, gradient in zip(edges, sent, strict=True):
+            if edge is not None and gradient is not None:
+                self._sent.setdefault(edge, []).append(gradient)
+
+    def _compare(self, node: Node, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        for number, gradient in enumerate(gradients):
+            known = self._sent.pop((node, number), ())
+            if gradient is None or (len(known) == 1 and known[0] is gradient):
+                continue
+            if not known or not _is_sum(gradient, known):
+                self._stranger = self._stranger or type(node).__name__
+
+
+def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
+    """Whether nothing else was added. What was broadcast is summed up on its way."""
+    with torch.no_grad():
+        expected = parts[0].to(total.dtype).sum_to_size(total.shape)
+        for part in parts[1:]:
+            expected = expected + part.to(total.dtype).sum_to_size(total.shape)
+        if torch.equal(expected, total):
+            return True
+        scale = total.abs().max()
+        allowed = _ROUNDINGS * torch.finfo(total.dtype).eps * scale
+        return bool(((expected - total).abs().max() <= allowed) | ~scale.isfinite())

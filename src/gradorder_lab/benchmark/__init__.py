@@ -1,0 +1,1 @@
+"""The field's methods against tuned random reshuffling."""

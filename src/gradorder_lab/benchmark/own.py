@@ -1,0 +1,64 @@
+"""What users bring along: a network or an ordering of their own, named as module:name."""
+
+import hashlib
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import gradorder as go
+from gradorder_lab.errors import LabError
+
+_MARK = "@"
+
+
+def imported(name: str, option: str) -> Any:  # noqa: ANN401 - whatever it is
+    """What `module:name` stands for; modules of the current directory are found, too."""
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+        raise LabError(
+            f"{option} {name!r} must name something that can be imported, as module:name: {error}"
+        ) from error
+
+
+def marked(name: str, option: str) -> str:
+    """The name with a hash of the file that it comes from: rows of an older version are not taken for a newer one's."""
+    found = imported(name, option)
+    try:
+        source = Path(inspect.getfile(found if inspect.isroutine(found) or inspect.isclass(found) else type(found)))
+        return with_hash(name, source)
+    except (TypeError, OSError) as error:
+        raise LabError(
+            f"{option} {name!r} must come from a file, so that a change of it is noticed: {error}"
+        ) from error
+
+
+def with_hash(name: str, path: Path) -> str:
+    """The name with a hash of the content of this file."""
+    return f"{name}{_MARK}{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
+
+
+def unmarked(name: str) -> str:
+    """The name without its hash."""
+    return name.rpartition(_MARK)[0] or name
+
+
+def ordering(marked_name: str) -> go.Ordering:
+    """The rule: an ordering, its class, or a function without arguments that makes one."""
+    name = unmarked(marked_name)
+    found = imported(name, "--method")
+    try:
+        rule = found if isinstance(found, go.Ordering) else found()
+    except TypeError as error:
+        raise LabError(
+            f"--method {name!r} must be an ordering, or be called without arguments for one: {error}"
+        ) from error
+    if not isinstance(rule, go.Ordering):
+        raise LabError(f"--method {name!r} must give a gradorder.Ordering, got {rule!r}")
+    return rule

@@ -1,0 +1,104 @@
+"""One method on one task with one step size and one budget."""
+
+import contextlib
+import json
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self, final
+
+import torch
+
+from gradorder import NonFiniteScoresError, OrderedSampler
+from gradorder_lab.benchmark import task as tasks
+from gradorder_lab.benchmark.methods import Circumstances, named
+from gradorder_lab.benchmark.task import Split, Task
+from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
+from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
+from gradorder_lab.training.step_sizes import half_cosine
+
+EXPERIMENT = "compare"
+
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes"})
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CompareRecipe(Recipe):
+    """A run of one row: accuracy and loss after the last step, and what it took.
+
+    Args:
+        method: a key of `METHODS`, or an ordering of the user's own as `own.marked` names it.
+        step_size: the first one.
+        budget: how much of plain training's cost may be spent.
+        validates: whether it is measured on a held-out part of the training set, to choose a step size.
+
+    The others are the task's, see `Task`.
+    """
+
+    revision: ClassVar[int] = 4
+
+    experiment: str = EXPERIMENT
+    method: str
+    step_size: float
+    budget: float
+    validates: bool
+    data: str
+    model: str
+    epochs: int
+    batch_size: int
+    num_train: int | None
+    momentum: float
+    weight_decay: float
+    wrong_labels: float
+    rarest: float
+
+    @classmethod
+    def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:
+        """The recipe for a task."""
+        settings = {name: getattr(task, name) for name in _OF_TASK}
+        return cls(method=method, step_size=step_size, budget=budget, validates=validates, **settings)
+
+    @property
+    def task(self) -> Task:
+        """What it learns, without a name."""
+        return Task(name="", **{name: getattr(self, name) for name in _OF_TASK})
+
+    @property
+    def family(self) -> str:
+        """Its own: it shares nothing."""
+        return json.dumps(dict(self.settings), sort_keys=True)
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
+        """Train and measure."""
+        split = tasks.load_split(self.task, None if workspace is None else workspace.data, validates=self.validates)
+        method = named(self.method)
+        given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed)
+        epochs = method.num_epochs(self.epochs, self.budget)
+        run = benchmark_run(self.task, split, method.build(given), self.step_size, epochs, seed)
+        # Where the step size is too large for it, a method that looks at losses ends when they are not finite any
+        # more, and is judged by what it has then; one that does not look goes on for nothing.
+        with contextlib.suppress(NonFiniteScoresError):
+            for epoch in range(epochs):
+                train_one_epoch(run, epoch)
+        run.note()
+        return run.rows()
+
+
+def benchmark_run(task: Task, split: Split, strategy: Strategy, step_size: float, epochs: int, seed: int) -> NetworkRun:  # noqa: PLR0917
+    """The run before its first step; the step size follows half a cosine over its steps.
+
+    Over its epochs, one like the other, where the ordering decides only during the run what to leave out.
+    """
+    model = tasks.make_model(task.model, split, seed)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=step_size, momentum=task.momentum, weight_decay=task.weight_decay
+    )
+    lengths = _epoch_lengths(strategy.sampler, epochs)
+    return NetworkRun(model, optimizer, strategy, half_cosine(step_size, lengths), split.train, {"test": split.test})
+
+
+def _epoch_lengths(sampler: OrderedSampler, epochs: int) -> list[float]:
+    """The steps of every epoch."""
+    try:
+        return [float(sampler.num_steps(epoch, epoch + 1)) for epoch in range(epochs)]
+    except ValueError:  # nobody knows yet
+        return [1.0] * epochs

@@ -1,0 +1,143 @@
+"""What is learned: data, network, and how long plain training takes on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from gradorder_lab import data as data_sets
+from gradorder_lab.benchmark import own
+from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
+from gradorder_lab.data.snippets import snippets
+from gradorder_lab.data.terrain import terrain
+from gradorder_lab.errors import LabError
+from gradorder_lab.models.named import MODELS, started
+
+TABLES = {"terrain": terrain, "snippets": snippets}
+DATA_NAMES = (*data_sets.SOURCES, *TABLES)
+
+_HELD_OUT = 0.1
+_WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
+_SPLIT_SEED = 0
+"""Held-out parts, wrong labels and rare classes are the same in every run: seeds stand for starts and orders."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A learning task and the length of its plain training.
+
+    Args:
+        name: what it is called in tables.
+        data: one of `DATA_NAMES`, or an .npz file with arrays x_train, y_train, x_test, y_test.
+        model: one of `MODELS`, or "module:function", a function (classes, inputs) -> module, `inputs` the shape of one
+            example.
+        epochs: of plain training.
+        batch_size: of every method.
+        step_sizes: what the search may choose from, for every method.
+        num_train: class-balanced part of the training images; all for None.
+        momentum: of SGD.
+        weight_decay: of SGD.
+        wrong_labels: the share of training labels that are replaced.
+        rarest: the share of its training examples that the last class is left with; the others in between.
+    """
+
+    name: str
+    data: str
+    model: str
+    epochs: int
+    batch_size: int = 128
+    step_sizes: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
+    num_train: int | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    wrong_labels: float = 0.0
+    rarest: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What is trained on and what is measured on."""
+
+    train: Examples
+    test: Examples
+    num_classes: int
+
+
+def load_split(task: Task, directory: Path | None, *, validates: bool) -> Split:
+    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen."""
+    return _load(task.data, task.num_train, task.wrong_labels, task.rarest, directory, validates)
+
+
+@cache
+def _load(  # noqa: PLR0917 - the key of what is kept
+    data: str, num_train: int | None, wrong: float, rarest: float, directory: Path | None, validates: bool
+) -> Split:
+    train, test, num_classes = _examples(data, num_train, directory)
+    generator = torch.Generator().manual_seed(_SPLIT_SEED)
+    part = Subset.of(train)
+    measured: Examples = test
+    if validates:  # before anything is spoilt: what chooses a step size is as the test set is
+        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
+    if rarest < 1:
+        part = part.with_rare_classes(rarest, num_classes, generator)
+    if wrong > 0:
+        part = part.with_wrong_labels(wrong, num_classes, generator)
+    is_whole = rarest == 1 and wrong == 0 and not validates
+    return Split(train if is_whole else part, measured, num_classes)
+
+
+def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple[Examples, Examples, int]:
+    if data in data_sets.SOURCES:
+        train, test = data_sets.load(data, data_dir=directory, size="cpu")
+        return train if num_train is None else train.subset(num_train), test, train.num_classes
+    return TABLES[data]() if data in TABLES else _from_file(Path(own.unmarked(data)))
+
+
+def _from_file(path: Path) -> tuple[Examples, Examples, int]:
+    """The user's own arrays."""
+    names = ("x_train", "y_train", "x_test", "y_test")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(
+            f"--data must be one of {', '.join(DATA_NAMES)}, or an .npz file with numeric arrays {', '.join(names)}, "
+            f"got {path}: {error}"
+        ) from error
+    for split in ("train", "test"):
+        inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
+        if len(inputs) != len(labels) or labels.ndim != 1 or labels.is_floating_point() or len(labels) == 0:
+            raise LabError(
+                f"{path}: y_{split} must hold one whole number per row of x_{split}, got shapes {tuple(labels.shape)} "
+                f"of {labels.dtype} and {tuple(inputs.shape)}"
+            )
+        arrays[f"y_{split}"] = labels.long()
+        arrays[f"x_{split}"] = inputs.float() if inputs.is_floating_point() else inputs
+    num_classes = 1 + max(int(arrays[name].max()) for name in ("y_train", "y_test"))
+    if min(int(arrays[name].min()) for name in ("y_train", "y_test")) < 0:
+        raise LabError(f"{path}: labels must be 0, 1, 2, ..., got negative ones")
+    train, test = (LabelledTensors(arrays[f"x_{split}"], arrays[f"y_{split}"]) for split in ("train", "test"))
+    return train, test, num_classes
+
+
+def make_model(name: str, split: Split, seed: int) -> nn.Module:
+    """The network with the start of this seed, the same for every method."""
+    inputs, _ = split.train.batch(torch.zeros(1, dtype=torch.int64))
+    build = _builder(name)
+    return started(lambda: build(split.num_classes, tuple(inputs.shape[1:])), seed)
+
+
+def _builder(name: str) -> Callable[[int, tuple[int, ...]], nn.Module]:
+    if name in MODELS:
+        return lambda classes, shape: MODELS[name](classes, shape, _WIDTHS.get(name))
+    if ":" not in name:
+        raise LabError(
+            f"--model must be one of {', '.join(MODELS)}, or module:function with a function (classes, inputs) -> "
+            f"module, got {name!r}"
+        )
+    builder: Callable[[int, tuple[int, ...]], nn.Module] = own.imported(own.unmarked(name), "--model")
+    return builder

@@ -1,0 +1,135 @@
+"""The main job: run what is missing, judge the claims, print them, write the page."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from gradorder_lab import paper, show
+from gradorder_lab.commands.progress import Plan
+from gradorder_lab.errors import LabError
+from gradorder_lab.paper.experiment import Experiment
+from gradorder_lab.paper.network import NeuralRecipe
+from gradorder_lab.runs import origin, processes, shipped, sweep
+from gradorder_lab.runs.recipe import Size, Workspace
+from gradorder_lab.runs.store import STORE, Store, only_one
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.show import terminal
+from gradorder_lab.show.tensorboard import TensorBoardLog
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what is there."""
+
+    def __init__(self, num_finished: int, num_asked: int) -> None:
+        super().__init__()
+        self.num_finished, self.num_asked = num_finished, num_asked
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """How the experiments are run.
+
+    Args:
+        size: how much.
+        seeds: paired seeds, instead of the size's own number.
+        jobs: processes.
+        cluster: a Dask scheduler, instead of them.
+        data: directory with the original files of the data sets.
+        device: as torch names it.
+        threads: of each process.
+        tensorboard: directory for TensorBoard to read, or None.
+    """
+
+    size: Size = "mini"
+    seeds: int | None = None
+    jobs: int = 1
+    cluster: str | None = None
+    data: Path | None = None
+    device: str = "cpu"
+    threads: int = 1
+    tensorboard: Path | None = None
+
+
+def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
+    """Run the experiments and leave their rows and the page in `out`; under torchrun, on all of its processes."""
+    asked = paper.chosen(names)
+    if processes.num_launched() > 1 and settings.cluster is not None:
+        raise LabError("--cluster must not be given under torchrun: choose one of the two")
+    with processes.joined(settings.device):
+        if processes.is_first():
+            _reproduce(asked, out, settings)
+        else:
+            sweep.follow(_workspace(out, settings), NeuralRecipe)
+
+
+def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -> None:
+    console = Console()
+    log = None if settings.tensorboard is None else TensorBoardLog(settings.tensorboard)
+    facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
+    facts |= {"processes": processes.num_launched()} if processes.num_launched() > 1 else {}
+    recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
+    facts |= origin.content_facts(recipes, settings.data)
+    with only_one(out), Store(out, facts) as store:
+        _log_finished(log, asked, settings, store)
+        _run(asked, settings, store, out, console=console, log=log)
+        summary = Summary.of(store)
+    before = shipped.beside(out)
+    terminal.show(console, summary, asked, before)
+    page = show.write(summary, out, before)
+    console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", soft_wrap=True, highlight=False)
+
+
+def _workspace(out: Path, settings: Reproduction) -> Workspace:
+    return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
+
+
+def _log_finished(
+    log: TensorBoardLog | None, asked: Sequence[Experiment], settings: Reproduction, store: Store
+) -> None:
+    """What an earlier call has left in the store."""
+    if log is not None:
+        for recipe in (recipe for experiment in asked for recipe in experiment.recipes(settings.size)):
+            for seed, rows in store.rows(recipe).items():
+                log.add(recipe, seed, rows)
+
+
+def _run(
+    asked: Sequence[Experiment],
+    settings: Reproduction,
+    store: Store,
+    out: Path,
+    *,
+    console: Console,
+    log: TensorBoardLog | None,
+) -> None:
+    seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
+    workspace = _workspace(out, settings)
+    wanted = [(recipe, seeds[one.name]) for one in asked for recipe in one.recipes(settings.size)]
+    pieces = sweep.missing(wanted, store, workspace)
+    num_asked = sum(num_seeds for _, num_seeds in wanted)
+    num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
+    Plan.of(asked, settings.size, seeds, num_finished).save(out)
+    columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("runs", total=num_asked, completed=num_finished)
+
+        def on_finished(run: sweep.Finished) -> None:
+            progress.advance(bar)
+            if log is not None:
+                log.add(run.recipe, run.seed, run.rows)
+
+        try:
+            sweep.run_all(
+                pieces,
+                store,
+                jobs=settings.jobs,
+                cluster=settings.cluster,
+                on_finished=on_finished,
+            )
+        except KeyboardInterrupt as error:
+            raise Interrupted(int(progress.tasks[0].completed), num_asked) from error
+    shutil.rmtree(workspace.checkpoints or "", ignore_errors=True)  # everything that they were for is in the store

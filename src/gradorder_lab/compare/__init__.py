@@ -1,1 +1,0 @@
-"""Methods against each other on one task: paired seeds, tuned step sizes, cost to the same accuracy."""

@@ -1,0 +1,91 @@
+"""What networks train on: anything that gives labelled examples by their positions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import torch
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+Augment = Callable[[torch.Tensor], torch.Tensor]
+"""Of the inputs of a batch, before they are normalised."""
+
+
+class Examples(Protocol):
+    """Inputs and labels; `gradorder_lab.data.ImageDataset` is one."""
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """int64 (N,)."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+        """Inputs (B, ...) and labels (B,) of these examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTensors:
+    """Examples that are two tensors in memory."""
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+        """One indexing operation for each tensor."""
+        positions = torch.as_tensor(indices)
+        inputs = self.inputs.index_select(0, positions)
+        return inputs if augment is None else augment(inputs), self.labels.index_select(0, positions)
+
+    def on(self, device: torch.device | str) -> Self:
+        """The same on another device."""
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """Some of the examples, with labels of its own: a held-out part, wrong labels, rare classes."""
+
+    whole: Examples
+    positions: torch.Tensor
+    labels: torch.Tensor
+
+    @classmethod
+    def of(cls, whole: Examples, positions: torch.Tensor | None = None) -> "Subset":
+        """These examples, or all of them, with their own labels."""
+        chosen = torch.arange(len(whole)) if positions is None else positions
+        return cls(whole, chosen, whole.labels.index_select(0, chosen.to(whole.labels.device)))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+        """Those of the whole, with this part's labels."""
+        chosen = torch.as_tensor(indices)
+        inputs, _ = self.whole.batch(self.positions.index_select(0, chosen), augment)
+        return inputs, self.labels.index_select(0, chosen.to(self.labels.device))
+
+    def without(self, held_out: int, generator: torch.Generator) -> tuple["Subset", "Subset"]:
+        """All but `held_out` random examples, and those."""
+        order = torch.randperm(len(self), generator=generator)
+        kept, held = order[held_out:].sort().values, order[:held_out].sort().values
+        return self._only(kept), self._only(held)
+
+    def with_wrong_labels(self, share: float, num_classes: int, generator: torch.Generator) -> "Subset":
+        """A random share of the labels replaced by another class, each of the others as likely."""
+        is_wrong = torch.rand(len(self), generator=generator) < share
+        shift = torch.randint(1, num_classes, (len(self),), generator=generator)
+        labels = torch.where(is_wrong, (self.labels + shift) % num_classes, self.labels)
+        return replace(self, labels=labels)
+
+    def with_rare_classes(self, ratio: float, num_classes: int, generator: torch.Generator) -> "Subset":
+        """Class c thinned out to the share ratio^(c / (C - 1)): the last has `ratio` of its examples left."""
+        share = ratio ** (self.labels.double() / (num_classes - 1))
+        kept = torch.rand(len(self), generator=generator, dtype=torch.float64) < share
+        return self._only(kept.nonzero().flatten())
+
+    def _only(self, chosen: torch.Tensor) -> "Subset":
+        return replace(self, positions=self.positions[chosen], labels=self.labels[chosen])

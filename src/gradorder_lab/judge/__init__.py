@@ -1,0 +1,1 @@
+"""From rows to effects, from effects to verdicts."""

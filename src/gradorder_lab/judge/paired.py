@@ -1,0 +1,130 @@
+"""What two recipes say against each other, over the seeds that both were run with."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradorder_lab.judge.statistics import Effect, Unit
+from gradorder_lab.runs.recipe import Array, Recipe
+from gradorder_lab.runs.summary import RecipeSummary, Summary
+
+MOVED = 0.01
+"""The part of F - F* at the start that a run has to bring down to be a test of anything."""
+
+NEAR = 0.1
+"""What may be left of it at the end of a random warm-up."""
+
+
+def effect(
+    summary: Summary, ours: Recipe, theirs: Recipe, *, random: Recipe, column: str = "excess", unit: Unit = "fall"
+) -> Effect | None:
+    """How much lower `ours` ended than `theirs`, as a share of random's fall, or, by `unit`, of random's end.
+
+    None where runs are missing. The fall of F is that of F - F*: the column is either, or a training loss.
+    """
+    runs = _paired(summary, (ours, theirs, random))
+    if runs is None:
+        return None
+    of_ours, of_theirs, of_random = (one[column] for one in runs)
+    end, fall = float(of_random.mean()), _fall(summary, random, column)
+    found = Effect.of(of_ours, of_theirs, end if unit == "excess" else fall, unit)
+    relative = float((runs[0]["loss"] / runs[1]["loss"] - 1).mean()) if "loss" in runs[0] else float("nan")
+    return replace(found, loss_difference=relative, excess_factor=1.0 if unit == "excess" else fall / end)
+
+
+def effect_at_end(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
+    """How much lower a column of `ours` ended than that of `theirs`, as a share of its mean."""
+    runs = _paired(summary, (ours, theirs))
+    if runs is None:
+        return None
+    return Effect.of(runs[0][column], runs[1][column], float(runs[1][column].mean()), "excess")
+
+
+def effect_of_columns(
+    summary: Summary, recipe: Recipe, columns: tuple[str, str], *, scale: str, won: str
+) -> Effect | None:
+    """How much lower the first column is than the second, as a share of `scale`; the column `won` says where."""
+    runs = summary.get(recipe)
+    if runs is None:
+        return None
+    ours, theirs, scales = (runs.last[name] for name in (*columns, scale))
+    return replace(Effect.of(ours / scales, theirs / scales, unit="excess"), won=float(runs.last[won].mean()))
+
+
+def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
+    """How much lower the error of `ours` ended than that of `theirs`, in points; `column` is an accuracy in percent."""
+    runs = _paired(summary, (ours, theirs))
+    return None if runs is None else Effect.of(-runs[0][column], -runs[1][column], unit="points")
+
+
+def cost_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str, share: float) -> Effect | None:
+    """How much less than `share` of what `theirs` spent `ours` did, as a share of what `theirs` spent."""
+    runs = _paired(summary, (ours, theirs))
+    if runs is None:
+        return None
+    spent = runs[1][column]
+    return Effect.of(runs[0][column] / spent, share * np.ones_like(spent), unit="excess")
+
+
+def difference_of_effects(
+    summary: Summary, here: Sequence[Recipe], there: Sequence[Recipe], unit: Unit = "fall"
+) -> Effect | None:
+    """How much lower the effect, first - second as a share of the second's fall of F, is `here` than `there`.
+
+    By `unit`, as a share of the second's F - F* at the end.
+    """
+    runs = _paired(summary, (*here, *there))
+    if runs is None:
+        return None
+    a, b, c, d = (one["excess"] for one in runs)
+    falls = [_fall(summary, pair[1], "excess") for pair in (here, there)]
+    scales = falls if unit == "fall" else [float(b.mean()), float(d.mean())]
+    return Effect.of((a - b) / scales[0], (c - d) / scales[1], unit=unit)
+
+
+def not_moved(summary: Summary, random: Recipe) -> str:
+    """Why a comparison with this random run does not count: it hardly moved; empty where it did, or is missing."""
+    left = part_left(summary, random)
+    if left is None or 1 - left >= MOVED:
+        return ""
+    return f"random order brought F − F* down by {100 * (1 - left):.2g}% of its start; {MOVED:.0%} is needed"
+
+
+def not_near(summary: Summary, random: Recipe, warm_up: int) -> str:
+    """Why a comparison after this random warm-up does not count: it ends far from the optimum; empty as above."""
+    left = part_left(summary, random, warm_up)
+    if left is None or left < NEAR:
+        return ""
+    return f"the warm-up leaves {left:.0%} of F − F*; less than {NEAR:.0%} is needed"
+
+
+def part_left(summary: Summary, recipe: Recipe, epoch: float | None = None, column: str = "excess") -> float | None:
+    """The mean over seeds at this epoch, or at the end, as a part of that at the start; None where runs are missing."""
+    runs = summary.get(recipe)
+    if runs is None or column not in runs.bands:
+        return None
+    means = runs.bands[column].mean
+    place = -1 if epoch is None else int(np.abs(runs.bands["epoch"].mean - epoch).argmin())
+    return float(means[place] / means[0])
+
+
+def _fall(summary: Summary, recipe: Recipe, column: str) -> float:
+    runs = summary.get(recipe)
+    if runs is None or column not in runs.bands:
+        return float("nan")
+    means = runs.bands[column].mean
+    return float(means[0] - means[-1])
+
+
+def _paired(summary: Summary, recipes: Sequence[Recipe]) -> list[dict[str, Array]] | None:
+    """The columns of each recipe, for the seeds that all of them were run with."""
+    found = [summary.get(recipe) for recipe in recipes]
+    runs = [one for one in found if one is not None]
+    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs)) if len(runs) == len(found) else set()
+    return [_columns(one, sorted(seeds)) for one in runs] if seeds else None
+
+
+def _columns(runs: RecipeSummary, seeds: Sequence[int]) -> dict[str, Array]:
+    wanted = np.isin(runs.seeds, seeds)
+    return {name: values[wanted] for name, values in runs.last.items()}

@@ -1,0 +1,45 @@
+"""The networks that are trained, by name."""
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import nn
+
+from gradorder_lab.models.mlp import mlp
+from gradorder_lab.models.resnet import resnet18, resnet20
+from gradorder_lab.models.small_conv_net import small_conv_net
+from gradorder_lab.models.transformer import TransformerClassifier
+
+Shape = tuple[int, ...]
+Builder = Callable[[int, Shape, int | None], nn.Module]
+"""(classes, shape of one example, width of the first stage or None for the network's own) -> network."""
+
+_CHARACTERS = 128
+
+
+def _residual(build: Callable[..., nn.Module]) -> Builder:
+    return lambda classes, _, width: build(classes) if width is None else build(classes, width)
+
+
+def _transformer(classes: int, shape: Shape, width: int | None) -> nn.Module:
+    width = width or 32
+    return TransformerClassifier(
+        _CHARACTERS, classes, width=width, depth=1, heads=2, length=shape[0], feedforward=2 * width
+    )
+
+
+MODELS: dict[str, Builder] = {
+    "2-layer": lambda classes, shape, width: mlp(prod(shape), width or 128, classes),
+    "7-layer": lambda classes, shape, _: small_conv_net(shape[0], shape[1], classes),
+    "resnet20": _residual(resnet20),
+    "resnet18": _residual(resnet18),
+    "transformer": _transformer,
+}
+
+
+def started(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A network with the start of this seed; torch's own random state stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()

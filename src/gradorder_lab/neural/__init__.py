@@ -1,1 +1,0 @@
-"""The neural half: networks trained by Algorithms 3 and 4 and by random reshuffling, epoch by epoch."""

@@ -1,0 +1,317 @@
+"""CIFAR-10 and CIFAR-100: residual networks, random first, ordered from a late or an early epoch on. C9 to C11, C13."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from gradorder_lab.data import SOURCES
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
+from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.paper.experiment import Experiment, largest_size
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, NeuralRecipe, Variant, settings_table, start_epoch_at
+from gradorder_lab.runs.recipe import Recipe, Size
+from gradorder_lab.runs.summary import Summary
+
+TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+NET_OF = {"cifar10": "resnet20", "cifar100": "resnet18"}
+CLAIMS = {"cifar10": "C9", "cifar100": "C10"}
+LATE = 0.7
+EARLY = {"cifar10": 0.4, "cifar100": 0.5}
+PAPER = {
+    "cifar10": {
+        "full random": (0.019, 99.72, 0.247, 92.56),
+        "full ordered": (0.014, 99.81, 0.261, 92.09),
+        "mini random": (0.017, 99.70, 0.253, 92.72),
+        "mini ordered": (0.010, 99.94, 0.243, 92.31),
+    },
+    "cifar100": {
+        "full random": (0.017, 99.93, 0.90, 78.86),
+        "full ordered": (0.013, 99.98, 0.89, 78.80),
+        "mini random": (0.017, 99.94, 0.91, 78.71),
+        "mini ordered": (0.010, 99.99, 0.92, 78.46),
+    },
+}
+"""Train loss, train accuracy, test loss, test accuracy, as printed."""
+
+TRAINED = 98.0
+"""The train accuracy of full random from which on the claims can be tested at all."""
+
+_NEEDED = f"more than {TRAINED:.0f}% is needed"
+
+NUM_SEEDS = 5
+"""How many paired seeds a verdict needs at least."""
+
+SAVED = 0.1
+"""The share of the example gradients that an early start is to save: 10^6 of the paper's 10^7."""
+
+FULL_ORDERED: Variant = ("full ordered", "first")
+MINI_FIRST: Variant = ("mini ordered", "first")
+MINI_WITHIN: Variant = ("mini ordered", "within")
+MINIS = (MINI_RANDOM, MINI_FIRST, MINI_WITHIN)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a size runs."""
+
+    epochs: int
+    num_train: int | None
+    width: int | None
+    batch_size: int
+    augment: bool
+    evaluate_every: int
+
+
+PROTOCOLS: dict[tuple[str, Size], Protocol] = {
+    ("cifar10", "mini"): Protocol(5, None, 4, 128, augment=False, evaluate_every=1),
+    ("cifar10", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
+    ("cifar10", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
+    ("cifar100", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
+    ("cifar100", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
+}
+
+
+def recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe:
+    """One method; `start` is the part of the run that is random."""
+    protocol = PROTOCOLS[data, size]
+    kind, sort = method
+    return NeuralRecipe(
+        experiment=data,
+        data=data,
+        size=size,
+        num_train=protocol.num_train,
+        model=NET_OF[data],
+        width=protocol.width,
+        method=kind,
+        sort=sort,
+        score="logit error",
+        batch_size=protocol.batch_size,
+        epochs=protocol.epochs,
+        start_epoch=0 if method == RANDOM else start_epoch_at(start, protocol.epochs),
+        schedule="cosine",
+        step_size=0.1,
+        momentum=0.9,
+        weight_decay=5e-4,
+        augment=protocol.augment,
+        evaluate_every=protocol.evaluate_every,
+    )
+
+
+def recipes(data: str, size: Size) -> list[Recipe]:
+    """Everything to run; nothing where the data set is not there at this size."""
+    if (data, size) not in PROTOCOLS:
+        return []
+    found = [recipe(data, size, RANDOM, 0.0), recipe(data, size, FULL_ORDERED, LATE)]
+    found += [recipe(data, size, method, start) for start in (LATE, 0.5, 0.4) for method in MINIS]
+    return list(dict.fromkeys(found))  # in a short run two starts may fall on the same epoch
+
+
+def figures(data: str, summary: Summary) -> list[Figure]:
+    """Train loss and test accuracy, sort first and sort within, late and early start, in full and zoomed."""
+    size = _size(data, summary)
+    if size is None:
+        return []
+    return [
+        _figure(data, size, summary, sort, start, zoomed=zoomed)
+        for sort in (MINI_FIRST, MINI_WITHIN)
+        for start in (LATE, EARLY[data])
+        for zoomed in (False, True)
+    ]
+
+
+def figure_name(data: str, sort: str, start: float, *, zoomed: bool) -> str:
+    """For links and files."""
+    return f"{data}-{sort}-from-{round(100 * start)}{'-zoomed' if zoomed else ''}"
+
+
+def _figure(data: str, size: Size, summary: Summary, ours: Variant, start: float, *, zoomed: bool) -> Figure:
+    methods = [RANDOM, *([FULL_ORDERED] if start == LATE and ours == MINI_FIRST else []), MINI_RANDOM, ours]
+    recipes_of: dict[str, Recipe] = {method[0]: recipe(data, size, method, start) for method in methods}
+    epochs = PROTOCOLS[data, size].epochs
+    first = start_epoch_at({LATE: 0.6}.get(start, 0.35), epochs) if zoomed else 0
+    panels = tuple(
+        neural_panel(column.replace("_", " "), summary, recipes_of, column, from_epoch=first)
+        for column in ("train_loss", "test_accuracy")
+    )
+    return Figure(
+        name=figure_name(data, ours[1], start, zoomed=zoomed),
+        title=f"{TITLES[data]}: sort {ours[1]}, from epoch {start_epoch_at(start, epochs)} of {epochs}"
+        + (f", shown from epoch {first}" if zoomed else ""),
+        caption=f"{NET_OF[data]}, size {size}. Before the start epoch all methods are the same random run.",
+        panels=panels,
+        num_columns=2,
+        experiment=data,
+        y_label="",
+        x_labels=NEURAL_X_LABELS,
+        is_log=False,
+    )
+
+
+def late_start(data: str, summary: Summary) -> Claim:
+    """C9 or C10."""
+    return Claim(
+        CLAIMS[data],
+        f"{TITLES[data]}, ordering from 0.7 of the run on: mini ordered reaches the lowest training loss, with a test "
+        "accuracy within half a point.",
+        tuple(_late_start(data, summary)),
+        figures=_figure_names((data,), summary),
+        note=_note(data, summary),
+    )
+
+
+def _late_start(data: str, summary: Summary) -> Iterator[Comparison]:
+    size = _size(data, summary) or "paper"
+    random = recipe(data, size, RANDOM, 0.0)
+    for ours in (MINI_FIRST, MINI_WITHIN):
+        mini = recipe(data, size, ours, LATE)
+        for other in (RANDOM, FULL_ORDERED, MINI_RANDOM):
+            theirs = recipe(data, size, other, LATE)
+            found = effect(summary, mini, theirs, random=random, column="train_loss")
+            yield _compared(data, summary, ours, f"train loss, mini ordered - {other[0]}", "lower", found)
+        found = accuracy_effect(summary, mini, random, "test_accuracy")
+        yield _compared(data, summary, ours, "test error, mini ordered - full random", "equal", found)
+
+
+def early_start(summary: Summary) -> Claim:
+    """C11."""
+    return Claim(
+        "C11",
+        "An early start gives about the same accuracy for at least 10% fewer example gradients.",
+        tuple(one for data in TITLES for one in _early_start(data, summary)),
+        figures=_figure_names(tuple(TITLES), summary),
+        note="Example gradients of training alone, as the paper counts them; what scoring costs is in the rows.",
+    )
+
+
+def _early_start(data: str, summary: Summary) -> Iterator[Comparison]:
+    size = _size(data, summary) or "paper"
+    random = recipe(data, size, RANDOM, 0.0)
+    for ours in (MINI_FIRST, MINI_WITHIN):
+        mini = recipe(data, size, ours, EARLY[data])
+        found = accuracy_effect(summary, mini, random, "test_accuracy")
+        yield _compared(data, summary, ours, "test error, mini ordered early - full random", "equal", found)
+        saved = cost_effect(summary, mini, random, "trained", 1 - SAVED)
+        yield _compared(data, summary, ours, "example gradients, mini ordered early - 0.9 full random", "always", saved)
+
+
+def best_start(summary: Summary) -> Claim:
+    """C13."""
+    return Claim(
+        "C13",
+        "The best start epoch for the mini algorithms is 0.7 of the run, against 0.4 and 0.5.",
+        tuple(one for data in TITLES for one in _best_start(data, summary)),
+        figures=_figure_names(tuple(TITLES), summary),
+    )
+
+
+def _best_start(data: str, summary: Summary) -> Iterator[Comparison]:
+    size = _size(data, summary) or "paper"
+    for method in (MINI_FIRST, MINI_RANDOM, MINI_WITHIN):
+        late = recipe(data, size, method, LATE)
+        for start in (0.4, 0.5):
+            found = accuracy_effect(summary, late, recipe(data, size, method, start), "test_accuracy")
+            what = f"test error, {method[0]} from {LATE} - from {start}"
+            yield _compared(data, summary, method, what, "lower", found)
+
+
+def tables(data: str, summary: Summary) -> list[Table]:
+    """The paper's table beside ours."""
+    size = _size(data, summary)
+    if size is None:
+        return []
+    rows = []
+    for method in (RANDOM, FULL_ORDERED, MINI_RANDOM, MINI_FIRST):
+        runs = summary.get(recipe(data, size, method, LATE))
+        columns = {"train_loss": ".3f", "train_accuracy": ".2f", "test_loss": ".3f", "test_accuracy": ".2f"}
+        found = [format(runs.last[name].mean(), form) for name, form in columns.items()] if runs else ["-"] * 4
+        paper = [format(number, form) for number, form in zip(PAPER[data][method[0]], columns.values(), strict=True)]
+        rows.append((method[0], *found, *paper))
+    protocol = PROTOCOLS[data, size]
+    num_train = protocol.num_train or (SOURCES[data].num_mini_train if size == "mini" else SOURCES[data].num_train)
+    names = ("train loss", "train accuracy", "test loss", "test accuracy")
+    return [
+        Table(
+            name=f"{data}-table",
+            title=f"{TITLES[data]}: ours at size {size}, and the paper's",
+            caption=f"{NET_OF[data]}, {num_train:,} training images, {protocol.epochs} epochs, "
+            f"ordered from epoch {start_epoch_at(LATE, protocol.epochs)}, sort first; means over seeds. The paper: "
+            "50,000 images, 200 epochs, from epoch 140.",
+            header=("method", *names, *(f"{name}, paper" for name in names)),
+            rows=tuple(rows),
+            experiment=data,
+        ),
+        settings_table(
+            recipe(data, size, RANDOM, 0.0),
+            TITLES[data],
+            f"late: from 0.7 of the run; early: from {EARLY[data]}; as further starts 0.4 and 0.5",
+        ),
+    ]
+
+
+def _size(data: str, summary: Summary) -> Size | None:
+    size = largest_size(summary, lambda one: recipes(data, one))
+    return size if (data, size) in PROTOCOLS else None
+
+
+def _compared(  # noqa: PLR0917
+    data: str, summary: Summary, method: Variant, what: str, kind: str, found: Effect | None
+) -> Comparison:
+    size = _size(data, summary) or "paper"
+    is_primary = method in {MINI_FIRST, MINI_RANDOM}
+    reached = _reached(data, summary)
+    is_trained = reached is not None and reached > TRAINED
+    untested = "" if is_trained or reached is None else f"full random ends at {reached:.1f}% train accuracy, {_NEEDED}"
+    if is_trained and found is not None and found.num_seeds < NUM_SEEDS:
+        untested = f"{found.num_seeds} paired seeds; {NUM_SEEDS} are needed"
+    return Comparison(
+        data=TITLES[data],
+        what=what,
+        reading=f"sort {method[1]}, size {size}",
+        rank=0 if is_primary else 1,
+        kind=kind,  # type: ignore[arg-type]
+        effect=found if is_trained else None,
+        untested=untested,
+        first="primary" if is_primary else "reading",
+    )
+
+
+def _reached(data: str, summary: Summary) -> float | None:
+    """The train accuracy that full random ends with."""
+    size = _size(data, summary)
+    runs = None if size is None else summary.get(recipe(data, size, RANDOM, 0.0))
+    return None if runs is None else float(runs.last["train_accuracy"].mean())
+
+
+def _note(data: str, summary: Summary) -> str:
+    size, reached = _size(data, summary), _reached(data, summary)
+    if size is None or reached is None:
+        return ""
+    subset = {"cpu": " 5,000 training images, a class-balanced part of those that the files hold.", "mini": ""}
+    own_copy = (
+        " The copy of CIFAR-100 that these rows were made from has 2,000 test images, a part of the 10,000: without "
+        "that copy they cannot be made again to the digit."
+    )
+    return (
+        f"Size {size}: full random reaches {reached:.1f}% train accuracy, {_NEEDED}.{subset.get(size, '')}"
+        f"{own_copy if (data, size) == ('cifar100', 'cpu') else ''} How it is run: the table of its settings."
+    )
+
+
+def _figure_names(data_sets: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
+    return tuple(figure.name for data in data_sets for figure in figures(data, summary))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        data,
+        f"{title}: a residual network, ordered late and early",
+        partial(recipes, data),
+        {CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
+        partial(figures, data),
+        {"mini": 1, "cpu": 6, "paper": 5},
+        partial(tables, data),
+    )
+    for data, title in TITLES.items()
+)

@@ -1,0 +1,76 @@
+"""Synthetic data with a start far from the optimum. Claim C4."""
+
+from collections.abc import Iterator
+
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.paired import effect, not_moved
+from gradorder_lab.paper.experiment import Experiment, same_at_every_size
+from gradorder_lab.paper.figures import Figure, panel
+from gradorder_lab.paper.orders import PER_STEP
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
+
+NAME = "synthetic-far"
+READINGS = ("far", "far by data")
+"""Whose coordinate decides between quartic and quadratic: the iterate's (the primary reading) or the example's."""
+
+
+def recipe(problem: str, ordering: str, schedule: str) -> ConvexRecipe:
+    """25 epochs from (-9, -9)."""
+    return ConvexRecipe(NAME, problem, ordering, schedule, points_per_epoch=4)
+
+
+def recipes() -> list[ConvexRecipe]:
+    """Everything to run."""
+    return [recipe(problem, o, s) for problem in READINGS for s in SCHEDULES for o in ORDERINGS]
+
+
+def figures(summary: Summary) -> list[Figure]:
+    """The paper's panel is the first; then the other step sizes and the second reading."""
+    panels = tuple(
+        panel(f"{problem}, {schedule}", summary, {o: recipe(problem, o, schedule) for o in ORDERINGS})
+        for problem in READINGS
+        for schedule in (*PER_STEP, *(other for other in SCHEDULES if other not in PER_STEP))
+    )
+    return [
+        Figure(
+            name=NAME,
+            title="Synthetic data, far from the optimum",
+            caption="The first panel is the paper's: step decreasing per iteration, start at (-9, -9), quartic where "
+            "the iterate's coordinate is negative. The lower half reads it as the example's coordinate.",
+            panels=panels,
+            num_columns=3,
+            experiment=NAME,
+        )
+    ]
+
+
+def claim(summary: Summary) -> Claim:
+    """C4."""
+    return Claim(
+        "C4",
+        "Far from the optimum random order beats decreasing order.",
+        tuple(_comparisons(summary)),
+        figures=(NAME,),
+    )
+
+
+def _comparisons(summary: Summary) -> Iterator[Comparison]:
+    for place, problem in enumerate(READINGS):
+        for number, schedule in enumerate(PER_STEP):
+            random, descending = (recipe(problem, ordering, schedule) for ordering in ("random", "descending"))
+            yield Comparison(
+                data=NAME,
+                what="random - descending",
+                reading=f"{problem}, {schedule}",
+                rank=len(PER_STEP) * place + number,
+                kind="lower",
+                effect=effect(summary, random, descending, random=random),
+                untested=not_moved(summary, random),
+                first="primary" if place == number == 0 else "reading",
+            )
+
+
+EXPERIMENTS = (
+    Experiment(NAME, "Synthetic data, start far from the optimum", same_at_every_size(recipes), {"C4": claim}, figures),
+)

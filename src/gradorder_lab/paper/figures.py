@@ -1,0 +1,114 @@
+"""Figures and tables as data: panels of curves with bands, rows of cells. What draws them is elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradorder_lab.runs.recipe import Array, Recipe
+from gradorder_lab.runs.summary import Band, RecipeSummary, Summary
+
+X_LABELS = {"updates": "updates (example gradients)", "epoch": "epoch", "cost": "example gradients with scoring"}
+NEURAL_X_LABELS = {
+    "epoch": "epoch",
+    "updates": "steps",
+    "trained": "example gradients",
+    "forward": "forward passes, scoring included",
+    "seconds": "seconds, scoring included",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One method: its band against each of the x-axes on offer."""
+
+    label: str
+    x: Mapping[str, Array]
+    band: Band
+    num_seeds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Curves on common axes; `missing` names the methods that have not been run."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """Panels row by row.
+
+    Args:
+        name: for links and files.
+        title: the paper's name for it, or ours.
+        caption: what to look at.
+        panels: all rows one after the other.
+        num_columns: panels per row.
+        y_label: of every panel.
+        x_labels: column of the rows -> what to call it; the first is shown at first.
+        is_log: whether y starts logarithmic.
+        experiment: what fills it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    num_columns: int
+    experiment: str
+    y_label: str = "F - F*"
+    x_labels: Mapping[str, str] = field(default_factory=lambda: X_LABELS)
+    is_log: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells, as text.
+
+    Args:
+        name: for links and files.
+        title: of the table.
+        caption: what to look at.
+        header: one name per column.
+        rows: as wide as the header.
+        experiment: what fills it.
+        num_labels: how many columns from the left are words; the others are numbers.
+    """
+
+    name: str
+    title: str
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    experiment: str
+    num_labels: int = 1
+
+
+def panel(title: str, summary: Summary, recipes: Mapping[str, Recipe], column: str = "excess") -> Panel:
+    """The curves of the recipes that have been run, by label."""
+    found = {label: summary.get(recipe) for label, recipe in recipes.items()}
+    curves = tuple(_curve(label, runs, column) for label, runs in found.items() if runs is not None)
+    return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
+
+
+def neural_panel(
+    title: str, summary: Summary, recipes: Mapping[str, Recipe], column: str, *, from_epoch: int = 0
+) -> Panel:
+    """The same for networks, with the x-axes of networks and from this epoch on."""
+    found = {label: summary.get(recipe) for label, recipe in recipes.items()}
+    curves = tuple(_neural_curve(label, runs, column, from_epoch) for label, runs in found.items() if runs is not None)
+    return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
+
+
+def _neural_curve(label: str, runs: RecipeSummary, column: str, from_epoch: int) -> Curve:
+    shown = runs.bands["epoch"].mean >= from_epoch
+    x = {name: runs.bands[name].mean[shown] for name in ("epoch", "updates", "trained", "forward", "seconds")}
+    band = runs.bands[column]
+    return Curve(label, x, Band(band.mean[shown], band.low[shown], band.high[shown]), len(runs.seeds))
+
+
+def _curve(label: str, runs: RecipeSummary, column: str) -> Curve:
+    means = {name: band.mean for name, band in runs.bands.items()}
+    x = {"updates": means["updates"], "epoch": means["epoch"], "cost": means["updates"] + means["scored"]}
+    return Curve(label, x, runs.bands[column], len(runs.seeds))

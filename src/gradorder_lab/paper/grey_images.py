@@ -1,0 +1,218 @@
+"""MNIST and Fashion-MNIST: two nets, two batch sizes, every method. Claims C7 and C8."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.paired import accuracy_effect
+from gradorder_lab.paper.experiment import Experiment, largest_size
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.network import (
+    BALANCED_RANDOM,
+    MINI_RANDOM,
+    RANDOM,
+    NeuralRecipe,
+    Variant,
+    settings_table,
+    start_epoch_at,
+)
+from gradorder_lab.runs.recipe import Recipe, Size
+from gradorder_lab.runs.summary import Summary
+
+CLAIMS = {"mnist": "C7", "fashion-mnist": "C8"}
+TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+
+VARIANTS: dict[str, tuple[Variant, ...]] = {
+    "within": (RANDOM, MINI_RANDOM, ("mini ordered", "within")),
+    "first": (RANDOM, ("full ordered", "first"), MINI_RANDOM, ("mini ordered", "first")),
+    "first dealt": (RANDOM, ("full ordered", "first dealt"), MINI_RANDOM, ("mini ordered", "first dealt")),
+}
+"""How the data is sorted -> what is compared. Sorting within a batch that is kept whole changes nothing but the order
+in which the gradients are added up: there is no full ordered run then."""
+
+LATE = 0.7
+"""The second reading of sort first: ordering from this part of the run on."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a size runs."""
+
+    nets: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    epochs: int
+
+
+PROTOCOLS: dict[Size, Protocol] = {
+    "mini": Protocol(("2-layer",), (128, 256), 6),
+    "cpu": Protocol(("2-layer", "7-layer"), (128, 256), 10),
+    "paper": Protocol(("2-layer", "7-layer"), (128, 256), 10),
+}
+
+
+_READINGS = {("within", 0.0): 0, ("first", 0.0): 0, ("first dealt", 0.0): 1, ("first", LATE): 1}
+"""How the data is sorted, and the part of the run that is random -> the rank of the reading."""
+
+
+def readings_of(size: Size) -> dict[tuple[str, float], int]:
+    """Those that a size runs: the smallest has seeds enough for the primary ones only."""
+    return {reading: rank for reading, rank in _READINGS.items() if size != "mini" or rank == 0}
+
+
+def recipe(  # noqa: PLR0917 - in the order of the paper's grids
+    data: str, size: Size, net: str, batch_size: int, method: Variant, start: float = 0.0
+) -> NeuralRecipe:
+    """One method; `start` is the part of the run that is random."""
+    epochs = PROTOCOLS[size].epochs
+    kind, sort = method
+    return NeuralRecipe(
+        experiment=data,
+        data=data,
+        size=size,
+        model=net,
+        method=kind,
+        sort=sort,
+        batch_size=batch_size,
+        epochs=epochs,
+        start_epoch=0 if method == RANDOM else start_epoch_at(start, epochs),
+    )
+
+
+def recipes(data: str, size: Size) -> list[Recipe]:
+    """Everything to run."""
+    protocol = PROTOCOLS[size]
+    found: dict[NeuralRecipe, None] = {}
+    for net in protocol.nets:
+        for batch_size in protocol.batch_sizes:
+            for sort, start in readings_of(size):
+                for variant in VARIANTS[sort]:
+                    found[recipe(data, size, net, batch_size, variant, start)] = None
+            found[recipe(data, size, net, batch_size, BALANCED_RANDOM)] = None
+    return list(found)
+
+
+def figures(data: str, summary: Summary) -> list[Figure]:
+    """The paper's grids: train and test accuracy, sort within and sort first; then dealt and the late start."""
+    size = largest_size(summary, lambda one: recipes(data, one))
+    return [
+        _grid(data, size, summary, sort=sort, start=start, split=split)
+        for sort, start in readings_of(size)
+        for split in ("train", "test")
+    ]
+
+
+def figure_name(data: str, sort: str, start: float, split: str) -> str:
+    """For links and files."""
+    return f"{data}-{sort.replace(' ', '-')}{'-late' if start else ''}-{split}"
+
+
+def _grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
+    protocol = PROTOCOLS[size]
+    panels = tuple(
+        neural_panel(
+            f"{net} net, batch {batch_size}",
+            summary,
+            {method[0]: recipe(data, size, net, batch_size, method, start) for method in VARIANTS[sort]},
+            f"{split}_accuracy",
+        )
+        for net in protocol.nets
+        for batch_size in protocol.batch_sizes
+    )
+    late = f", ordered from {LATE:.0%} of the run on" if start else ""
+    return Figure(
+        name=figure_name(data, sort, start, split),
+        title=f"{TITLES[data]}: {split} accuracy, sort {sort}{late}",
+        caption=f"Rows: the net; columns: the batch size. q = 0.5 S for the mini methods. Size {size}.",
+        panels=panels,
+        num_columns=len(protocol.batch_sizes),
+        experiment=data,
+        y_label=f"{split} accuracy (%)",
+        x_labels=NEURAL_X_LABELS,
+        is_log=False,
+    )
+
+
+def claim(data: str, summary: Summary) -> Claim:
+    """C7 or C8."""
+    size = largest_size(summary, lambda one: recipes(data, one))
+    return Claim(
+        CLAIMS[data],
+        f"{TITLES[data]}: mini ordered is best in train and test accuracy, for both nets and both batch sizes, sort "
+        "within and sort first.",
+        tuple(_comparisons(data, size, summary)),
+        figures=tuple(
+            figure_name(data, sort, start, split) for sort, start in readings_of(size) for split in ("train", "test")
+        ),
+        note=f"Size {size}: {' and '.join(PROTOCOLS[size].nets)} net. The effect is the error of mini ordered minus "
+        "that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late start, "
+        "and class-balanced random batches beside it are further ones. One step size for all methods: none was "
+        "searched for each.",
+    )
+
+
+def _comparisons(data: str, size: Size, summary: Summary) -> Iterator[Comparison]:
+    for net in PROTOCOLS[size].nets:
+        for batch_size in PROTOCOLS[size].batch_sizes:
+            cell = partial(recipe, data, size, net, batch_size)
+            name = f"{net} net, batch {batch_size}"
+            for (sort, start), rank in readings_of(size).items():
+                *others, ours = (cell(variant, start) for variant in VARIANTS[sort])
+                for theirs in others:
+                    yield from _compared(summary, name, sort, ours, theirs, rank=rank)
+            # Sort first has class-balanced batches: is it the balance or the order?
+            yield from _compared(
+                summary, name, "first", cell(("mini ordered", "first")), cell(BALANCED_RANDOM), rank=1, is_new=True
+            )
+
+
+def _compared(
+    summary: Summary,
+    cell: str,
+    sort: str,
+    ours: NeuralRecipe,
+    theirs: NeuralRecipe,
+    *,
+    rank: int,
+    is_new: bool = False,
+) -> Iterator[Comparison]:
+    balanced = ", class-balanced" if theirs.sort == "balanced" else ""
+    for split in ("train", "test"):
+        yield Comparison(
+            data=f"{cell}, sort {sort.split(maxsplit=1)[0]}",
+            what=f"mini ordered - {theirs.method}{balanced}, {split} error",
+            reading=f"sort {sort}, from epoch {ours.start_epoch} of {ours.epochs}{balanced}",
+            rank=rank,
+            kind="lower",
+            effect=accuracy_effect(summary, ours, theirs, f"{split}_accuracy"),
+            first="none" if is_new else "reading" if rank else "primary",
+        )
+
+
+def tables(data: str, summary: Summary) -> list[Table]:
+    """How it is run."""
+    size = largest_size(summary, lambda one: recipes(data, one))
+    protocol = PROTOCOLS[size]
+    random = recipe(data, size, protocol.nets[0], protocol.batch_sizes[0], RANDOM)
+    return [
+        settings_table(
+            replace(random, batch_size=" and ".join(map(str, protocol.batch_sizes))),  # type: ignore[arg-type]
+            TITLES[data],
+            f"at once, and as a further reading of sort first from {LATE:.0%} of the run on",
+            protocol.nets,
+        )
+    ]
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        data,
+        f"{title}: two nets, two batch sizes, every method",
+        partial(recipes, data),
+        {CLAIMS[data]: partial(claim, data)},
+        partial(figures, data),
+        {"mini": 5, "cpu": 5, "paper": 5},
+        partial(tables, data),
+    )
+    for data, title in TITLES.items()
+)

@@ -1,0 +1,163 @@
+"""Algorithm 2: batches of S, the hardest q of each, after random epochs on all data. Claim C6."""
+
+from collections.abc import Iterator
+
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.paired import effect, not_moved, not_near
+from gradorder_lab.paper.experiment import Experiment, same_at_every_size
+from gradorder_lab.paper.figures import Figure, panel
+from gradorder_lab.paper.orders import DATA_SETS
+from gradorder_lab.paper.switch import EPOCHS, WARM_UP, CountFrom
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.training.convex import ConvexRecipe
+
+NAME = "selection"
+BATCH_FRACTIONS = (0.3, 0.6, 0.8)
+KEEPS = (0.18, 0.5, 0.8)
+SHOWN = (0.8, 0.5)
+"""S / n and q / S of the figure in the paper's text: the primary reading."""
+
+STEPS: tuple[tuple[str, CountFrom], ...] = (
+    ("1/(1+t)", "start"),
+    ("1/(1+t)", "switch"),
+    ("1/sqrt(1+t)", "start"),
+    ("1/(1+t/n)", "start"),
+    ("constant", "start"),
+)
+SELECTIONS = {"selection, descending": "descending", "selection, random": "random"}
+FULL = {"all data, random": "random", "all data, descending": "descending"}
+
+
+def recipe(problem: str, ordering: str, step: tuple[str, CountFrom], cell: tuple[float, float] | None) -> ConvexRecipe:
+    """15 random epochs, then 10 with selection, or without where `cell` is None."""
+    schedule, count_from = step
+    batch_fraction, keep = cell or (None, 1.0)
+    return ConvexRecipe(
+        NAME,
+        problem,
+        ordering,
+        schedule,
+        EPOCHS,
+        warm_up=WARM_UP,
+        count_from=count_from,
+        batch_fraction=batch_fraction,
+        keep=keep,
+    )
+
+
+def cells() -> list[tuple[float, float]]:
+    """(S / n, q / S), row by row of the paper's grid."""
+    return [(batch_fraction, keep) for batch_fraction in BATCH_FRACTIONS for keep in KEEPS]
+
+
+def recipes() -> list[ConvexRecipe]:
+    """Everything to run."""
+    return [
+        recipe(problem, ordering, step, cell)
+        for problems in DATA_SETS.values()
+        for problem in problems
+        for step in STEPS
+        for cell in (None, *cells())
+        for ordering in ("random", "descending")
+    ]
+
+
+def figures(summary: Summary) -> list[Figure]:
+    """A grid per problem and kind of step."""
+    return [
+        _grid(summary, problem, step)
+        for problems in DATA_SETS.values()
+        for problem in problems
+        for step in (STEPS[0], STEPS[-1])
+    ]
+
+
+def figure_name(problem: str, schedule: str) -> str:
+    """For links and files."""
+    return f"selection-{problem.replace(' ', '-')}-{'constant' if schedule == 'constant' else 'decreasing'}"
+
+
+def _grid(summary: Summary, problem: str, step: tuple[str, CountFrom]) -> Figure:
+    full = {label: recipe(problem, ordering, step, None) for label, ordering in FULL.items()}
+    panels = tuple(
+        panel(
+            f"S = {cell[0]} n, q = {cell[1]} S",
+            summary,
+            {label: recipe(problem, ordering, step, cell) for label, ordering in SELECTIONS.items()} | full,
+        )
+        for cell in cells()
+    )
+    return Figure(
+        name=figure_name(problem, step[0]),
+        title=f"Data selection, {problem}, step size {step[0]}",
+        caption="Rows: batch size S; columns: examples kept of each batch. 15 random epochs on all data, shared by all "
+        "methods, then 10 epochs of the method. Against epochs, selection makes fewer updates.",
+        panels=panels,
+        num_columns=len(KEEPS),
+        experiment=NAME,
+    )
+
+
+def claim(summary: Summary) -> Claim:
+    """C6."""
+    return Claim(
+        "C6",
+        "Data selection with the decreasing order beats data selection in random order, and beats no selection.",
+        tuple(_comparisons(summary)),
+        figures=tuple(
+            figure_name(problem, step[0])
+            for problems in DATA_SETS.values()
+            for problem in problems
+            for step in (STEPS[0], STEPS[-1])
+        ),
+        note="Compared after equal epochs, as in the paper. The primary reading is the cell of its main figure, "
+        "S = 0.8 n, q = 0.5 S, with the first step size whose random epochs end near the optimum; every other cell "
+        "is a further reading.",
+    )
+
+
+def _comparisons(summary: Summary) -> Iterator[Comparison]:
+    for data, problems in DATA_SETS.items():
+        for place, problem in enumerate(reversed(problems)):  # the well-scaled one first
+            for number, step in enumerate(STEPS):
+                for cell in cells():
+                    rank = (cell != SHOWN) * 100 + place * len(STEPS) + number
+                    is_first = problem == problems[0] and step == STEPS[0] and cell == SHOWN
+                    yield from _against_all(summary, data, problem, step=step, cell=cell, rank=rank, is_first=is_first)
+
+
+def _against_all(
+    summary: Summary,
+    data: str,
+    problem: str,
+    *,
+    step: tuple[str, CountFrom],
+    cell: tuple[float, float],
+    rank: int,
+    is_first: bool,
+) -> Iterator[Comparison]:
+    ours = recipe(problem, "descending", step, cell)
+    random_full = recipe(problem, "random", step, None)
+    others = {
+        "selection in random order": recipe(problem, "random", step, cell),
+        "no selection, random": random_full,
+        "no selection, descending": recipe(problem, "descending", step, None),
+    }
+    for name, theirs in others.items():
+        yield Comparison(
+            data=data,
+            what=f"selection in decreasing order - {name}",
+            reading=f"{problem}, {step[0]} from the {step[1]}, S = {cell[0]} n, q = {cell[1]} S",
+            rank=rank,
+            kind="lower",
+            effect=effect(summary, ours, theirs, random=random_full),
+            untested=not_moved(summary, random_full) or not_near(summary, random_full, WARM_UP),
+            first="primary" if is_first else "reading",
+        )
+
+
+EXPERIMENTS = (
+    Experiment(
+        NAME, "Algorithm 2 on all three data sets, 3 x 3 sizes", same_at_every_size(recipes), {"C6": claim}, figures
+    ),
+)

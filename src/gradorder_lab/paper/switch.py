@@ -1,0 +1,93 @@
+"""Synthetic data, random order first, then the order compared. Claim C5."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.paired import effect, not_moved, not_near
+from gradorder_lab.paper.experiment import Experiment, same_at_every_size
+from gradorder_lab.paper.figures import Figure, panel
+from gradorder_lab.paper.orders import PER_STEP
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
+
+NAME = "synthetic-switch"
+WARM_UP, EPOCHS = 15, 25
+
+CountFrom = Literal["start", "switch"]
+COUNTS: tuple[CountFrom, ...] = ("start", "switch")
+
+
+def recipe(ordering: str, schedule: str, count_from: CountFrom) -> ConvexRecipe:
+    """15 random epochs, then 10 ordered ones."""
+    return ConvexRecipe(
+        NAME, "synthetic", ordering, schedule, EPOCHS, warm_up=WARM_UP, count_from=count_from, points_per_epoch=4
+    )
+
+
+def recipes() -> list[ConvexRecipe]:
+    """Everything to run; a constant step counts nothing."""
+    return [
+        recipe(ordering, schedule, count_from)
+        for schedule in SCHEDULES
+        for count_from in (COUNTS if schedule != "constant" else COUNTS[:1])
+        for ordering in ORDERINGS
+    ]
+
+
+def figures(summary: Summary) -> list[Figure]:
+    """The paper's panel is the first; then the other readings."""
+    panels = tuple(
+        panel(
+            f"{schedule}, t from the {count_from}",
+            summary,
+            {ordering: recipe(ordering, schedule, count_from) for ordering in ORDERINGS},
+        )
+        for count_from in COUNTS
+        for schedule in PER_STEP
+    )
+    return [
+        Figure(
+            name=NAME,
+            title="Synthetic data, random for 15 epochs, then ordered",
+            caption="All orderings share their random epochs. Top: the step size counts from the start of the run; "
+            "bottom: it starts again at the switch.",
+            panels=panels,
+            num_columns=3,
+            experiment=NAME,
+        )
+    ]
+
+
+def claim(summary: Summary) -> Claim:
+    """C5."""
+    return Claim(
+        "C5",
+        "After a random warm-up the decreasing order ends lowest.",
+        tuple(_comparisons(summary)),
+        figures=(NAME,),
+        note="A reading counts where the random epochs end near the optimum, as the paper says of its method; of those "
+        "that do, the first is the primary one.",
+    )
+
+
+def _comparisons(summary: Summary) -> Iterator[Comparison]:
+    for place, count_from in enumerate(COUNTS):
+        for number, schedule in enumerate(PER_STEP):
+            for against in ("random", "ascending"):
+                ours, theirs, random = (
+                    recipe(name, schedule, count_from) for name in ("descending", against, "random")
+                )
+                yield Comparison(
+                    data=NAME,
+                    what=f"descending - {against}",
+                    reading=f"{schedule}, t from the {count_from}",
+                    rank=len(PER_STEP) * place + number,
+                    kind="lower",
+                    effect=effect(summary, ours, theirs, random=random),
+                    untested=not_moved(summary, random) or not_near(summary, random, WARM_UP),
+                    first="primary" if place == number == 0 else "reading",
+                )
+
+
+EXPERIMENTS = (Experiment(NAME, "Synthetic data, random first", same_at_every_size(recipes), {"C5": claim}, figures),)

@@ -1,1 +1,0 @@
-"""One file per experiment: its recipes and its figure."""

@@ -1,0 +1,178 @@
+"""Run what has not been run yet: over the processes of this machine, or over a Dask cluster.
+
+The work is cut into pieces of one experiment, one family of recipes and one seed, which share what they can. Only
+this process writes, one transaction per run. Each run depends on its recipe and seed alone, so the rows are the same
+wherever and in whatever order they are made.
+"""
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from joblib import Parallel, delayed, parallel_config
+
+from gradorder.ranks import world_size
+from gradorder_lab.errors import LabError
+from gradorder_lab.runs import processes
+from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
+from gradorder_lab.runs.store import Store
+
+_CONNECT_SECONDS = 10
+_WATCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one process does without being asked again."""
+
+    recipes: tuple[Recipe, ...]
+    seed: int
+    workspace: Workspace
+
+    @property
+    def stage(self) -> int:
+        """When it may be run."""
+        return max(recipe.stage for recipe in self.recipes)
+
+    @property
+    def is_data_parallel(self) -> bool:
+        """Whether the processes of torchrun share it."""
+        return all(recipe.is_data_parallel for recipe in self.recipes)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """One run with its rows."""
+
+    recipe: Recipe
+    seed: int
+    rows: Rows
+    seconds: float
+
+
+def missing(wanted: Iterable[tuple[Recipe, int]], store: Store, workspace: Workspace) -> list[Piece]:
+    """What the store does not have yet of these recipes with so many seeds, seed by seed: what stops early is whole."""
+    pieces: dict[tuple[int, str, str], list[Recipe]] = {}
+    for recipe, num_seeds in wanted:
+        for seed in set(range(num_seeds)) - store.seeds(recipe):
+            pieces.setdefault((seed, recipe.experiment, recipe.family), []).append(recipe)
+    found = sorted(pieces.items(), key=lambda one: one[0][0])
+    return [Piece(tuple(recipes), seed, workspace) for (seed, _, _), recipes in found]
+
+
+def run_all(
+    pieces: Sequence[Piece], store: Store, *, jobs: int, cluster: str | None, on_finished: Callable[[Finished], None]
+) -> None:
+    """Run every piece, stage by stage, and keep each run as soon as its piece is there.
+
+    Under torchrun the networks come first, on all processes; then the others leave, and the rest is run as ever.
+    """
+
+    def keep(runs: Iterable[Finished]) -> None:
+        for finished in runs:
+            store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
+            on_finished(finished)
+
+    shared = [piece for piece in pieces if piece.is_data_parallel] if world_size() > 1 else []
+    for piece in sorted(shared, key=lambda piece: piece.stage):
+        keep(_led(piece))
+    processes.tell(None)
+    processes.part()
+    alone = [piece for piece in pieces if piece not in shared]
+    with _backend(jobs, cluster), warnings.catch_warnings():
+        # loky replaces workers that have grown, and says so; nothing is lost
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        for stage in sorted({piece.stage for piece in alone}):
+            parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
+            for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in alone if piece.stage == stage):
+                keep(runs)
+
+
+def _led(piece: Piece) -> Iterator[Finished]:
+    """The runs of a piece, which the other processes of torchrun are told to share."""
+    for recipe in piece.recipes:
+        processes.tell({"recipe": vars(recipe), "seed": piece.seed})
+        yield from run_piece(replace(piece, recipes=(recipe,)))
+
+
+def follow(workspace: Workspace, shared: Callable[..., Recipe]) -> None:
+    """What every other process of torchrun does: share the runs that the first one says, until there are no more.
+
+    Args:
+        workspace: of the runs.
+        shared: the recipes that are run so, from their settings.
+    """
+    while (told := processes.listen()) is not None:
+        run_piece(Piece((shared(**told["recipe"]),), told["seed"], workspace))
+
+
+def _work(piece: Piece, owner: int) -> list[Finished]:
+    """What a process is asked to do by the one with this number."""
+    if os.getppid() == owner:
+        _leave_with(owner)
+    return run_piece(piece)
+
+
+@cache
+def _leave_with(parent: int) -> None:
+    """End this process soon after its parent: one that was killed cannot tell its workers to go."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def run_piece(piece: Piece) -> list[Finished]:
+    """Every run of a piece."""
+    with _threads(piece.workspace.threads):
+        return list(_runs(piece))
+
+
+def _runs(piece: Piece) -> Iterator[Finished]:
+    for recipe in piece.recipes:
+        started = time.perf_counter()
+        rows = recipe.run(piece.seed, piece.workspace)
+        yield Finished(recipe, piece.seed, rows, time.perf_counter() - started)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _backend(jobs: int, cluster: str | None) -> AbstractContextManager[object]:
+    if cluster is None:
+        return parallel_config(n_jobs=jobs) if jobs > 1 else nullcontext()
+    return _dask(cluster)
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[None]:
+    """The workers of a Dask scheduler, as many as it has."""
+    try:
+        from distributed import Client  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise LabError('--cluster needs Dask: pip install "gradorder[cluster]"') from error
+    try:
+        client = Client(address, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, TimeoutError) as error:
+        raise LabError(f"--cluster must be the address of a Dask scheduler, got {address!r}: {error}") from error
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise LabError(f"--cluster must be a scheduler with workers, but {address} has none")
+        with parallel_config(backend="dask", n_jobs=-1):
+            yield

@@ -1,0 +1,282 @@
+"""The paper's figures and tables, in its order and under its names, each with its counterpart of ours.
+
+The paper's figures are counted through its text and its appendix. Where we read it in more than one way, the further
+readings stand right after the counterpart.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gradorder_lab.paper import cifar, grey_images
+from gradorder_lab.paper.figures import Figure, Panel, Table
+
+Drawn = Figure | Table
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A panel of another figure, by the names of both, and what to call it here."""
+
+    figure: str
+    panel: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """A figure or table of the paper.
+
+    Args:
+        number: as "Figure 1".
+        caption: the paper's.
+        names: of ours; the counterpart first, then the further readings.
+        experiments: what fills it.
+        parts: of a counterpart that is put together from panels of other figures; `names` then has the name to give.
+        note: on one that is put together: what to look at.
+    """
+
+    number: str
+    caption: str
+    names: tuple[str, ...]
+    experiments: tuple[str, ...]
+    parts: tuple[Excerpt, ...] = ()
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """As "Figure 1. Synthetic data"."""
+        return f"{self.number}. {self.caption}"
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What stands on the page for a figure or table; `drawn` is None where there is nothing to draw it from."""
+
+    name: str
+    title: str
+    drawn: Drawn | None
+    experiments: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    """The figures that it is put together from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """A part of the paper with its figures and tables."""
+
+    name: str
+    title: str
+    shown: tuple[Shown, ...]
+
+
+def in_order(drawn: Sequence[Drawn]) -> tuple[Chapter, ...]:
+    """Text, appendix, and what the paper does not have: each of ours exactly once."""
+    ours = {one.name: one for one in drawn}
+    known = {name for item in (*TEXT, *APPENDIX) for name in item.names}
+    others = tuple(Shown(one.name, one.title, one, (one.experiment,)) for one in drawn if one.name not in known)
+    return (
+        Chapter("text", "In the paper's text", _all_shown(TEXT, ours)),
+        Chapter("appendix", "In its appendix", _all_shown(APPENDIX, ours)),
+        Chapter("beyond", "Beyond the paper", others),
+    )
+
+
+def _all_shown(items: Sequence[Item], ours: Mapping[str, Drawn]) -> tuple[Shown, ...]:
+    return tuple(one for item in items for one in _shown(item, ours))
+
+
+def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Shown]:
+    counterpart, *further = item.names
+    found = _put_together(item, ours) if item.parts else _renamed(item, ours.get(counterpart))
+    sources = tuple(part.figure for part in item.parts)
+    first = Shown(counterpart, item.title, found, item.experiments, sources)
+    return [first, *(_further(item, ours[name]) for name in further if name in ours)]
+
+
+def _further(item: Item, drawn: Drawn) -> Shown:
+    title = f"{item.number}, further reading. {drawn.title}"
+    return Shown(drawn.name, title, replace(drawn, title=title), item.experiments)
+
+
+def _renamed(item: Item, drawn: Drawn | None) -> Drawn | None:
+    return None if drawn is None else replace(drawn, title=item.title, caption=f"{drawn.title}. {drawn.caption}")
+
+
+def _put_together(item: Item, ours: Mapping[str, Drawn]) -> Figure | None:
+    found = [ours.get(part.figure) for part in item.parts]
+    sources = [one for one in found if isinstance(one, Figure)]
+    if not sources:
+        return None
+    panels = tuple(_panel(part, one) for part, one in zip(item.parts, found, strict=True))
+    like = sources[0]
+    return replace(
+        like,
+        name=item.names[0],
+        title=item.title,
+        caption=item.note,
+        panels=panels,
+        num_columns=_NUM_COLUMNS[len(panels)],
+        y_label=like.y_label if all(one.y_label == like.y_label for one in sources) else "",
+    )
+
+
+def _panel(part: Excerpt, drawn: Drawn | None) -> Panel:
+    panels = drawn.panels if isinstance(drawn, Figure) else ()
+    found = next((panel for panel in panels if panel.title == part.panel), None)
+    return Panel(part.title, (), ("all methods",)) if found is None else replace(found, title=part.title)
+
+
+_NUM_COLUMNS = {2: 2, 3: 3, 4: 2}
+_PROBLEMS = {"Synthesis": "synthetic", "Iris": "iris", "Boston Housing": "boston"}
+_LITERAL = {"synthetic": "synthetic", "iris": "iris-literal", "boston": "boston-literal"}
+
+
+def _simple(number: int | str, caption: str, *names: str, experiment: str) -> Item:
+    return Item(f"Figure {number}", caption, names, (experiment,))
+
+
+def _selection_in_text() -> Item:
+    parts = [
+        Excerpt(f"selection-{_LITERAL[data]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
+        for title, data in _PROBLEMS.items()
+    ]
+    return Item(
+        "Figure 4",
+        "Data Selection S = 0.8, q = 0.5",
+        ("selection-shown",),
+        ("selection",),
+        tuple(parts),
+        "Step decreasing per iteration; 15 random epochs, then 10 of the method. All cells: from Figure 10 on.",
+    )
+
+
+def _grey_in_text(number: int, data: str, caption: str, *, full: int) -> Item:
+    splits = {"train": "Training Accuracy", "test": "Test Accuracy"}
+    parts = [
+        Excerpt(grey_images.figure_name(data, "within", 0.0, split), "2-layer net, batch 128", title)
+        for split, title in splits.items()
+    ]
+    note = f"Sort within, q = 0.5 S. Both nets and batch sizes: from Figure {full} on."
+    return Item(f"Figure {number}", caption, (f"{data}-2-layer-128",), (data,), tuple(parts), note)
+
+
+def _cifar_late() -> Item:
+    columns = {"train loss": "Training Loss", "test accuracy": "Test Acc"}
+    parts = [
+        Excerpt(cifar.figure_name(data, "first", cifar.LATE, zoomed=False), column, f"{title} {shown}")
+        for column, shown in columns.items()
+        for data, title in cifar.TITLES.items()
+    ]
+    note = "Sort first, from 0.7 of the run on: epoch 140 of the paper's 200. In full and zoomed: from Figure 24 on."
+    return Item("Figure 7", "Ordering Starting at Epoch 140", ("cifar-late",), tuple(cifar.TITLES), tuple(parts), note)
+
+
+def _cifar_early() -> Item:
+    starts = {"cifar10": 80, "cifar100": 100}
+    parts = [
+        Excerpt(
+            cifar.figure_name(data, "first", cifar.EARLY[data], zoomed=False),
+            "test accuracy",
+            f"{title} Test Acc, Start Epoch {starts[data]} of 200",
+        )
+        for data, title in cifar.TITLES.items()
+    ]
+    note = "Sort first, from 0.4 and 0.5 of the run on: epochs 80 and 100 of the paper's 200."
+    names, data_sets = ("cifar-early",), tuple(cifar.TITLES)
+    return Item("Figure 8", "Ordering Starting at Earlier Epochs", names, data_sets, tuple(parts), note)
+
+
+def _grids() -> list[Item]:
+    """Figures 10 to 15, in the paper's own sequence."""
+    sequence = (
+        ("Synthesis", "decreasing"),
+        ("Synthesis", "constant"),
+        ("Boston Housing", "constant"),
+        ("Boston Housing", "decreasing"),
+        ("Iris", "decreasing"),
+        ("Iris", "constant"),
+    )
+    return [
+        _simple(
+            10 + place,
+            f"{title}, {kind} step size",
+            f"selection-{_LITERAL[_PROBLEMS[title]]}-{kind}",
+            *([f"selection-{_PROBLEMS[title]}-scaled-{kind}"] if title != "Synthesis" else []),
+            experiment="selection",
+        )
+        for place, (title, kind) in enumerate(sequence)
+    ]
+
+
+def _grey_grids(first: int, data: str, title: str) -> list[Item]:
+    sequence = [(sort, split) for sort in ("within", "first") for split in ("train", "test")]
+    return [
+        _simple(
+            first + place,
+            f"{split.capitalize()} Accuracy for {title}, sort {sort}",
+            grey_images.figure_name(data, sort, 0.0, split),
+            *(_other_grids(data, split) if sort == "first" else ()),
+            experiment=data,
+        )
+        for place, (sort, split) in enumerate(sequence)
+    ]
+
+
+def _other_grids(data: str, split: str) -> tuple[str, str]:
+    return (
+        grey_images.figure_name(data, "first dealt", 0.0, split),
+        grey_images.figure_name(data, "first", grey_images.LATE, split),
+    )
+
+
+def _cifar_curves() -> list[Item]:
+    """Figures 24 to 39."""
+    nets = {"cifar10": "CIFAR-10 RESNET20", "cifar100": "CIFAR-100 RESNET18"}
+    early = {"cifar10": 80, "cifar100": 100}
+    sequence = [
+        (sort, is_late, data, zoomed)
+        for sort in ("first", "within")
+        for is_late in (True, False)
+        for data in nets
+        for zoomed in (False, True)
+    ]
+    return [
+        _simple(
+            24 + place,
+            nets[data] + _cifar_caption(None if is_late else early[data], zoomed=zoomed) + f", sort {sort}",
+            cifar.figure_name(data, sort, cifar.LATE if is_late else cifar.EARLY[data], zoomed=zoomed),
+            experiment=data,
+        )
+        for place, (sort, is_late, data, zoomed) in enumerate(sequence)
+    ]
+
+
+def _cifar_caption(early: int | None, *, zoomed: bool) -> str:
+    if early is None:
+        return " From Epoch 120" if zoomed else " Full Plot"
+    return f": Start Ordering at Epoch {early}, {'From Epoch 70' if zoomed else 'Full'}"
+
+
+TEXT: tuple[Item, ...] = (
+    _simple(1, "Synthetic Data", "synthetic", experiment="synthetic"),
+    _simple(2, "Iris Data set", "iris-literal", "iris-scaled", experiment="iris"),
+    _simple(3, "Boston Data set", "boston-literal", "boston-scaled", experiment="boston"),
+    _selection_in_text(),
+    _grey_in_text(5, "mnist", "MNIST 2-layer Batch = 128", full=16),
+    _grey_in_text(6, "fashion-mnist", "Fashion MNIST 2-layer Batch = 128", full=20),
+    _cifar_late(),
+    *(
+        Item("Table", f"{title} beside the paper's numbers", (f"{data}-table",), (data,))
+        for data, title in cifar.TITLES.items()
+    ),
+    _cifar_early(),
+)
+
+APPENDIX: tuple[Item, ...] = (
+    _simple("9a", "Synthetic Data (continued), far from optimal", "synthetic-far", experiment="synthetic-far"),
+    _simple("9b", "Synthetic Data (continued), closer to optimal", "synthetic-switch", experiment="synthetic-switch"),
+    *_grids(),
+    *_grey_grids(16, "mnist", "MNIST"),
+    *_grey_grids(20, "fashion-mnist", "Fashion MNIST"),
+    *_cifar_curves(),
+)

@@ -1,0 +1,311 @@
+"""What stands on the page, as data: the template only lays it out."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gradorder_lab import paper
+from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Verdict, agreement, counted
+from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.paper.experiment import Experiment, largest_size
+from gradorder_lab.paper.figures import Figure, Table
+from gradorder_lab.runs.origin import CONTENT
+from gradorder_lab.runs.recipe import SIZES, Setting, Size
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.show import chapters, readable
+from gradorder_lab.show.chapters import Shown
+from gradorder_lab.show.forest import ForestLine
+from gradorder_lab.show.headline import Headline, headline_of
+
+_COMMANDED: Size = "cpu"
+"""The size of the commands on the page."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A comparison in words. Without numbers where its runs are missing."""
+
+    data: str
+    what: str
+    reading: str
+    is_primary: bool
+    outcome: str = "missing"
+    effect: str = "–"
+    interval: str = "–"
+    remark: str = ""
+    won: str = "–"
+    num_seeds: int = 0
+    loss_difference: str = "–"
+    line: ForestLine | None = None
+    untested: str = ""
+
+    @classmethod
+    def of(cls, claim: Claim, comparison: Comparison) -> "Evidence":
+        """The numbers of this comparison."""
+        what = comparison.what.replace(" - ", " − ")
+        about = (comparison.data, what, comparison.reading, claim.is_primary(comparison))
+        effect, untested = comparison.effect, comparison.untested
+        if effect is None:
+            return cls(*about, outcome="does not count" if untested else "missing", untested=untested)
+        return cls(
+            *about,
+            outcome=str(claim.outcome_of(comparison) or "does not count"),
+            untested=untested,
+            effect=readable.number(effect, effect.mean),
+            interval=readable.interval_text(effect),
+            remark=readable.remark(effect),
+            won=f"{effect.won:.0%}",
+            num_seeds=effect.num_seeds,
+            loss_difference=readable.percent(effect.loss_difference),
+            line=ForestLine.of(comparison, effect),
+        )
+
+
+@dataclass(frozen=True)
+class DataVerdict:
+    """A claim on one data set.
+
+    Args:
+        data: its name.
+        verdict: on it.
+        evidence: the comparison to show first, None where it was not run or nothing counts.
+        untested: why the reading that was meant to be the primary one does not count; empty where it does.
+    """
+
+    data: str
+    verdict: Verdict
+    evidence: Evidence | None
+    untested: str
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim as a row; `command` fills in what is missing, empty where nothing is or nothing can.
+
+    `first_verdict` is that of the rule's first version where it differs, else None.
+    """
+
+    name: str
+    text: str
+    note: str
+    verdict: Verdict
+    parts: tuple[DataVerdict, ...]
+    evidence: tuple[Evidence, ...]
+    figures: Mapping[str, str]
+    command: str
+    readings: tuple[int, int]
+    first_verdict: Verdict | None
+    num_seeds: int
+    before: "Before | None"
+
+
+@dataclass(frozen=True)
+class Before:
+    """The verdict of the results that come along, beside what was run in this directory."""
+
+    verdict: Verdict
+    num_seeds: int
+    agreement: Agreement
+
+
+@dataclass(frozen=True, eq=False)
+class MissingPart:
+    """Curves that a figure lacks."""
+
+    panel: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A figure or a table, with what it lacks and the command that fills it.
+
+    Args:
+        name: for links and files.
+        title: of it.
+        figure: None for a table, and where there is nothing to draw.
+        table: None likewise.
+        experiments: what fills it.
+        claims: what it is evidence for.
+        missing: curves that have not been run.
+        command: what runs them.
+    """
+
+    name: str
+    title: str
+    figure: Figure | None
+    table: Table | None
+    experiments: tuple[str, ...]
+    claims: tuple[str, ...]
+    missing: tuple[MissingPart, ...]
+    command: str
+
+    @classmethod
+    def of(cls, shown: Shown) -> "Block":
+        """From what is shown."""
+        figure = shown.drawn if isinstance(shown.drawn, Figure) else None
+        table = shown.drawn if isinstance(shown.drawn, Table) else None
+        panels = figure.panels if figure is not None else ()
+        missing = tuple(MissingPart(panel.title, panel.missing) for panel in panels if panel.missing)
+        command = command_for(shown.experiments)
+        return cls(shown.name, shown.title, figure, table, shown.experiments, _claims_of(shown), missing, command)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it has been run."""
+        return self.table is None and not (self.figure and any(panel.curves for panel in self.figure.panels))
+
+
+def _claims_of(shown: Shown) -> tuple[str, ...]:
+    found = {claim for name in shown.experiments for claim in paper.EXPERIMENTS[name].claims}
+    return tuple(sorted(found, key=lambda name: int(name.removeprefix("C"))))
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A part of the paper."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """An experiment, its size (None where all are the same), and what of it has been run."""
+
+    experiment: Experiment
+    size: Size | None
+    num_recipes: int
+    num_run: int
+    seeds: str
+    command: str
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Everything; `time_to_target` is None where the benchmark has not been run."""
+
+    claims: tuple[ClaimRow, ...]
+    counts: Mapping[Verdict, int]
+    headline: Headline
+    time_to_target: Table | None
+    sections: tuple[Section, ...]
+    coverage: Mapping[str, Coverage]
+    facts: Mapping[str, tuple[Setting, ...]]
+    num_environments: int
+
+    @property
+    def has_data_hashes(self) -> bool:
+        """Whether it is known what the runs were fed with."""
+        return any(name.startswith(CONTENT) for name in self.facts)
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All figures that can be drawn, in order."""
+        blocks = [block for section in self.sections for block in section.blocks if not block.is_empty]
+        return [block.figure for block in blocks if block.figure is not None]
+
+
+def page_of(summary: Summary, time_to_target: Table | None = None, before: Summary | None = None) -> Page:
+    """All claims, all of the paper's figures and all experiments, run or not; `before` is what comes along."""
+    known = {} if before is None else {claim.name: claim for claim in paper.claims(before)}
+    coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
+    shown = chapters.in_order(_drawn(summary, coverage))
+    incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
+    every = [one for chapter in shown for one in chapter.shown]
+    claims = tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in paper.claims(summary))
+    return Page(
+        claims=claims,
+        counts=counted(claim.verdict for claim in claims),
+        headline=headline_of(summary),
+        time_to_target=time_to_target,
+        sections=tuple(Section(one.name, one.title, tuple(map(Block.of, one.shown))) for one in shown),
+        coverage=coverage,
+        facts=_facts(summary.environments),
+        num_environments=len(summary.environments),
+    )
+
+
+def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | Table]:
+    drawn: list[Figure | Table] = []
+    for name, experiment in paper.EXPERIMENTS.items():
+        drawn += experiment.figures(summary)
+        drawn += experiment.tables(summary) if coverage[name].num_run else []
+    return drawn
+
+
+def command_for(names: Iterable[str]) -> str:
+    """What runs these experiments."""
+    return f"gradorder reproduce {' '.join(names)} --size {_COMMANDED}"
+
+
+def _claim_row(
+    claim: Claim, shown: Sequence[Shown], incomplete: Collection[str], other: Claim | None = None
+) -> ClaimRow:
+    is_missing = any(one.effect is None and not one.untested for one in claim.comparisons)
+    first = first_verdict(claim)
+    return ClaimRow(
+        name=claim.name,
+        text=claim.text,
+        note=claim.note,
+        verdict=claim.verdict,
+        parts=tuple(_data_verdict(claim, data) for data in claim.data),
+        evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
+        figures={one.name: one.title for one in shown if _shows(one, claim)},
+        command=command_for(_names_for(claim, incomplete)) if is_missing else "",
+        readings=claim.readings,
+        first_verdict=None if first == claim.verdict else first,
+        num_seeds=claim.num_seeds,
+        before=None
+        if other is None
+        else Before(other.verdict, other.num_seeds, agreement(claim.verdict, other.verdict)),
+    )
+
+
+def _shows(shown: Shown, claim: Claim) -> bool:
+    """Whether it is one of the claim's figures or put together from them; a table, whether its experiment is."""
+    if claim.figures and not isinstance(shown.drawn, Table):
+        return not {shown.name, *shown.sources}.isdisjoint(claim.figures)
+    return any(claim.name in paper.EXPERIMENTS[name].claims for name in shown.experiments)
+
+
+def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
+    """The experiments to run for it: the incomplete ones or, where only common seeds are missing, all."""
+    names = [name for name, experiment in paper.EXPERIMENTS.items() if claim.name in experiment.claims]
+    return [name for name in names if name in incomplete] or names
+
+
+def _data_verdict(claim: Claim, data: str) -> DataVerdict:
+    headline = claim.headline_on(data)
+    evidence = None if headline is None else Evidence.of(claim, headline)
+    return DataVerdict(data, claim.verdict_on(data), evidence, claim.untested_on(data))
+
+
+def _coverage(experiment: Experiment, summary: Summary) -> Coverage:
+    largest = largest_size(summary, experiment.recipes)
+    is_run = any(summary.get(recipe) is not None for recipe in experiment.recipes(largest))
+    size = largest if is_run else _COMMANDED
+    recipes = experiment.recipes(size)
+    found = [runs for recipe in recipes if (runs := summary.get(recipe)) is not None]
+    is_same = all(recipes == experiment.recipes(other) for other in SIZES)
+    return Coverage(
+        experiment=experiment,
+        size=None if is_same else size,
+        num_recipes=len(recipes),
+        num_run=len(found),
+        seeds=_range([len(runs.seeds) for runs in found]),
+        command=command_for([experiment.name]),
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "none"
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _facts(environments: Sequence[Mapping[str, Setting]]) -> dict[str, tuple[Setting, ...]]:
+    """Fact -> its value in each environment."""
+    names = dict.fromkeys(name for facts in environments for name in facts)
+    return {name: tuple(facts.get(name) for facts in environments) for name in names}

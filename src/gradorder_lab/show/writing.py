@@ -1,0 +1,84 @@
+"""The page as a file."""
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from gradorder_lab.judge import first_rule, paired
+from gradorder_lab.judge.statistics import MARGINS, SMALLEST
+from gradorder_lab.runs import shipped
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.show import forest, headline, readable
+from gradorder_lab.show.figure_data import figure_data
+from gradorder_lab.show.headline import TIME_TO_TARGET, time_to_target_table
+from gradorder_lab.show.page import Page, command_for, page_of
+
+PAGE = "index.html"
+_TEMPLATES = "templates"
+
+
+def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
+    """Write the page into `out`, whole or not at all, and return its path; `before` is shown beside its verdicts."""
+    text = render(page_of(summary, time_to_target_table(shipped.find_file(TIME_TO_TARGET)), before))
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / PAGE
+    unfinished = out / f".{PAGE}-{os.getpid()}"
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def render(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
+    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
+
+    Args:
+        page: what stands on it.
+        live_version: of a page that asks its server for newer versions of itself; None for a page on its own.
+        whole: without it plotly is left out, for a page that has it already.
+    """
+    environment = Environment(
+        loader=PackageLoader(__package__, _TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.get_template("page.html.j2").render(
+        page=page,
+        data=figure_data(page.figures),
+        ticks=forest.TICKS,
+        margins=MARGINS,
+        smallest=SMALLEST,
+        moved=paired.MOVED,
+        near=paired.NEAR,
+        why_revised=first_rule.WHY,
+        measures=headline.MEASURES,
+        quantity=readable.quantity,
+        command_for=command_for,
+        benchmark_command=headline.BENCHMARK_COMMAND,
+        style=_own("page.css"),
+        script=_own("page.js"),
+        live_script=_own("live.js"),
+        live_version=live_version,
+        plotly=_plotly() if whole else "",
+    )
+
+
+def _plotly() -> Markup:
+    return _trusted(get_plotlyjs().replace("</script", r"<\/script").replace("<!--", r"<\!--"))
+
+
+def _own(name: str) -> Markup:
+    return _trusted(resources.files(__package__).joinpath(_TEMPLATES, name).read_text(encoding="utf-8"))
+
+
+def _trusted(text: str) -> Markup:
+    return Markup(text)  # noqa: S704 - only our own files and plotly's come here, nothing from data

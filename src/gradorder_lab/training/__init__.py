@@ -1,0 +1,1 @@
+"""The training loops: one for networks, a compiled one for convex problems."""

@@ -1,0 +1,193 @@
+"""Algorithms 1 and 2, one example at a time, on the paper's convex problems."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import gradorder as go
+from gradorder.parts import part_of
+from gradorder.schedules import Schedule
+from gradorder.seeding import epoch_generator
+from gradorder_lab.problems import PROBLEMS, problem_of
+from gradorder_lab.problems.problem import ConvexProblem
+from gradorder_lab.runs.origin import digest
+from gradorder_lab.runs.recipe import Array, Recipe, Rows, Workspace
+
+Order = NDArray[np.int64]
+
+
+ORDERINGS: Mapping[str, go.Ordering] = {
+    "random": go.Shuffled(),
+    "descending": go.Descending(),
+    "ascending": go.Ascending(),
+    "shuffled once": go.ShuffledOnce(),
+    "flip-flop": go.FlipFlop(go.Shuffled()),
+    "Plackett-Luce": go.PlackettLuce(),
+}
+
+SCHEDULES = ("constant", "1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)", "1/(1+k)", "1/sqrt(1+k)")
+"""t counts updates, k epochs, n examples."""
+
+
+def schedule_named(name: str, a: float, num_examples: int, switch: int) -> Schedule:
+    """One of SCHEDULES times `a`, counting from the first step of epoch `switch`."""
+    step = switch * num_examples
+    schedules: dict[str, Schedule] = {
+        "constant": go.Constant(a),
+        "1/(1+t)": go.InversePerStep(a, since=step),
+        "1/sqrt(1+t)": go.InverseSqrtPerStep(a, since=step),
+        "1/(1+t/n)": go.InversePerStep(a, scale=num_examples, since=step),
+        "1/(1+k)": go.InversePerEpoch(a, since=switch),
+        "1/sqrt(1+k)": go.InverseSqrtPerEpoch(a, since=switch),
+    }
+    return schedules[name]
+
+
+@final
+@dataclass(frozen=True)
+class ConvexRecipe(Recipe):
+    """One ordering with one step size on one problem.
+
+    Args:
+        experiment: the experiment that it belongs to.
+        problem: a key of PROBLEMS.
+        ordering: a key of ORDERINGS.
+        schedule: a key of SCHEDULES.
+        epochs: how many, the warm-up among them.
+        warm_up: random and complete epochs before the ordering starts.
+        count_from: where the step size counts from: the run's start, or the switch from random to ordered.
+        batch_fraction: S / n: Algorithm 2. Without it, Algorithm 1.
+        keep: q / S.
+        points_per_epoch: how often the loss is noted.
+    """
+
+    revision: ClassVar[int] = 1
+
+    problem: str
+    ordering: str
+    schedule: str
+    epochs: int = 25
+    warm_up: int = 0
+    count_from: Literal["start", "switch"] = "start"
+    batch_fraction: float | None = None
+    keep: float = 1.0
+    points_per_epoch: int = 1
+
+    @property
+    def family(self) -> str:
+        """What is run on the same problem builds it once."""
+        return self.problem
+
+    def contents(self, data: Path | None) -> Mapping[str, str]:
+        """The examples of the problem, as seed 0 draws them."""
+        del data
+        return {self.problem: problem_hash(self.problem)}
+
+    def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
+        """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
+        del workspace
+        problem = problem_of(self.problem, seed)
+        descent = Descent(self, problem, seed)
+        descent.note()
+        for epoch in range(self.epochs):
+            descent.epoch(epoch)
+        return descent.rows()
+
+    def step_sizes(self, num_examples: int, first_step: int, num_steps: int, epoch: int) -> Array:
+        """The step sizes of the updates range(first_step, first_step + num_steps), all of this epoch."""
+        a = PROBLEMS[self.problem].step_size
+        switch = self.warm_up if self.count_from == "switch" else 0
+        schedule = schedule_named(self.schedule, a, num_examples, switch)
+        return _step_sizes(schedule, first_step, num_steps, epoch)
+
+
+@cache
+def problem_hash(name: str) -> str:
+    """What the examples of a problem are."""
+    problem = problem_of(name, 0)
+    return digest([problem.directions, problem.targets])
+
+
+@cache
+def _step_sizes(schedule: Schedule, first_step: int, num_steps: int, epoch: int) -> Array:
+    return np.array([schedule(step, epoch) for step in range(first_step, first_step + num_steps)])
+
+
+class Descent:
+    """The moving parts of one run."""
+
+    def __init__(self, recipe: ConvexRecipe, problem: ConvexProblem, seed: int) -> None:
+        self.recipe, self.problem, self.seed = recipe, problem, seed
+        self.ordering = ORDERINGS[recipe.ordering]
+        self.w = problem.start.copy()
+        self.num_updates = self.num_scored = 0
+        self.epoch_place = 0.0
+        self.notes: list[tuple[float, ...]] = []
+
+    def note(self) -> None:
+        """Where the run stands."""
+        loss = self.problem.loss(self.w)
+        excess = loss - self.problem.optimal_loss
+        self.notes.append((self.epoch_place, self.num_updates, self.num_scored, loss, excess))
+
+    def rows(self) -> Rows:
+        """What was noted, as columns."""
+        names = ("epoch", "updates", "scored", "loss", "excess")
+        return dict(zip(names, np.array(self.notes).T.copy(), strict=True))
+
+    def epoch(self, epoch: int) -> None:
+        """One epoch: random and complete in the warm-up, then Algorithm 1 or 2."""
+        if epoch < self.recipe.warm_up:
+            self._descend(self.order(go.Shuffled(), epoch), epoch)
+        elif self.recipe.batch_fraction is None:
+            self._descend(self.order(self.ordering, epoch), epoch)
+        else:
+            self._select_and_descend(epoch)
+        self.epoch_place = epoch + 1.0
+        self.note()
+
+    def order(self, ordering: go.Ordering, epoch: int) -> Order:
+        """Algorithm 1: the examples sorted by their gradient norms at the start of the epoch."""
+        scores = None
+        if ordering.needs_scores:
+            scores = torch.from_numpy(self.problem.gradient_norms(self.w))
+            self.num_scored += self.problem.num_examples
+        generator = epoch_generator(self.seed, ordering.source_epoch(epoch))
+        order = ordering(scores, epoch=epoch, generator=generator, num_examples=self.problem.num_examples)
+        return order.numpy()
+
+    def _select_and_descend(self, epoch: int) -> None:
+        """Algorithm 2: of each random batch of S the q hardest at the current weights, in the ordering's order."""
+        generator = epoch_generator(self.seed, epoch)
+        num_examples = self.problem.num_examples
+        shuffled = go.Shuffled()(None, epoch=epoch, generator=generator, num_examples=num_examples).numpy()
+        batch_size = round((self.recipe.batch_fraction or 1.0) * num_examples)
+        for first in range(0, num_examples, batch_size):
+            batch = shuffled[first : first + batch_size]
+            norms = torch.from_numpy(self.problem.gradient_norms(self.w)[batch])
+            self.num_scored += len(batch)
+            num_hardest = part_of(self.recipe.keep, len(batch))
+            hardest = go.Descending()(norms, epoch=epoch, generator=generator)[:num_hardest]
+            chosen = hardest[self.ordering(norms[hardest], epoch=epoch, generator=generator)]
+            self._descend(batch[chosen.numpy()], epoch)
+
+    def _descend(self, order: Order, epoch: int) -> None:
+        """One update per example; the loss is noted between equal parts of the epoch."""
+        step_sizes = self.recipe.step_sizes(self.problem.num_examples, self.num_updates, len(order), epoch)
+        for part in self._parts(len(order)):
+            if part.start > 0:
+                self.epoch_place = epoch + part.start / len(order)
+                self.note()
+            self.problem.descend(self.w, order[part], step_sizes[part])
+            self.num_updates += part.stop - part.start
+
+    def _parts(self, num_steps: int) -> Iterator[slice]:
+        ends = np.linspace(0, num_steps, self.recipe.points_per_epoch + 1).round().astype(int).tolist()
+        yield from (slice(first, last) for first, last in pairwise(ends))

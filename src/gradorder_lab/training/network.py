@@ -1,0 +1,267 @@
+"""The training loop for networks: one epoch on one screen; the rest is what it needs.
+
+The paper's experiments, the benchmark and `gradorder compare` all train by it. What tells methods apart is a strategy:
+parts of the library, put together.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gradorder as go
+from gradorder.ranks import world_size
+from gradorder.scores import Score
+from gradorder.selection import Selection
+from gradorder_lab.data.examples import Augment, Batch, Examples
+from gradorder_lab.runs import processes
+from gradorder_lab.runs.recipe import Rows
+from gradorder_lab.training.evaluation import evaluate
+from gradorder_lab.training.step_sizes import StepSize
+
+_SCORED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """Which examples are trained on, in what order, with what weights.
+
+    Args:
+        sampler: which examples, in what order.
+        score: of all examples, before each epoch.
+        remembers: the losses of each step are the scores of the next epoch.
+        weighted: the weights of the sampler, or of what is taken of each batch, count.
+        gradients: each step's gradients of the last layer are what the ordering learns from.
+        select: what is taken of each batch.
+        top: which losses of a batch count.
+    """
+
+    sampler: go.OrderedSampler
+    score: Score | None = None
+    remembers: bool = False
+    weighted: bool = False
+    gradients: bool = False
+    select: Selection | None = None
+    top: go.TopLosses | None = None
+
+    @property
+    def needs_losses(self) -> bool:
+        """Example by example; plain training is not made to pay for them."""
+        return self.remembers or self.weighted or self.top is not None
+
+
+@dataclass
+class Cost:
+    """What a run has spent so far; passes are counted in examples, over all processes.
+
+    Seconds are of training with scoring, without evaluation; those of the processor are not longer for other work that
+    the machine has to do.
+    """
+
+    updates: int = 0
+    trained: int = 0
+    scored: int = 0
+    forward: int = 0
+    backward: int = 0
+    seconds: float = 0.0
+    score_seconds: float = 0.0
+    processor_seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class NetworkRun:
+    """The moving parts of one run.
+
+    Under torchrun every process has one, and they meet in `settle`: after an epoch all are the same.
+
+    Args:
+        model: on `device`.
+        optimizer: of its parameters; its step size is set before every step.
+        strategy: which examples, in what order.
+        step_size: of every step.
+        train: what is trained on.
+        measured: name -> what loss and accuracy are measured on, outside the clock.
+        device: where.
+        augmentation: epoch -> what is done to the inputs of a batch, or None.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    strategy: Strategy
+    step_size: StepSize
+    train: Examples
+    measured: Mapping[str, Examples]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    augmentation: Callable[[int], Augment] | None = None
+    cost: Cost = field(default_factory=Cost)
+    notes: list[list[float]] = field(default_factory=list)
+    next_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
+
+    def batches(self, epoch: int) -> Sequence[torch.Tensor]:
+        """The examples of each batch of this epoch; under torchrun, of this process's slice of it."""
+        sampler = self.strategy.sampler
+        sampler.set_epoch(epoch, scores=None if self.strategy.score is None else self.scores)
+        # Not torch.tensor(list(...)): for a small network that alone is 2% of the epoch.
+        indices = torch.from_numpy(np.fromiter(sampler, np.int64, len(sampler)))
+        found: Sequence[torch.Tensor] = indices.split(sampler.loader_batch_size)
+        return found
+
+    def scores(self) -> torch.Tensor:
+        """The score of every training example at the current weights."""
+        score = cast("Score", self.strategy.score)
+        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_SCORED_AT_ONCE))
+        indices = torch.cat([torch.arange(0, device=self.device), *parts])
+        with self.scoring(len(indices), score):
+            scored = [score(self.model, self.train.batch(part)) for part in parts]
+            return processes.by_example(indices, torch.cat([torch.empty(0, device=self.device), *scored]))
+
+    def selected(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+        """What is trained on, with its weights; None for ones."""
+        strategy = self.strategy
+        if strategy.select is None:
+            return batch, strategy.sampler.weights if strategy.weighted else None
+        with self.scoring(len(batch[1]), getattr(strategy.select, "score", None)):
+            if strategy.weighted:
+                return strategy.select.weighted(self.model, batch)
+            return strategy.select(self.model, batch), None
+
+    def update(self, batch: Batch, weights: torch.Tensor | None, step_size: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step; logits and losses before it, one mean loss for methods that need no more."""
+        inputs, targets = batch
+        for group in self.optimizer.param_groups:
+            group["lr"] = step_size
+        self.optimizer.zero_grad(set_to_none=True)
+        logits = self.model(inputs)
+        losses = F.cross_entropy(logits, targets, reduction="none" if self.strategy.needs_losses else "mean")
+        loss = self.objective(logits, losses, targets, weights)
+        if world_size() == 1:
+            loss.backward()
+        else:
+            (loss * self.strategy.sampler.loss_scale).backward()
+            processes.average_(cast("torch.Tensor", parameter.grad) for parameter in self.model.parameters())
+        self.optimizer.step()
+        num_examples = len(targets)
+        self.cost.updates += 1
+        self.cost.trained += num_examples
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples
+        return logits.detach(), losses.detach()
+
+    def objective(
+        self, logits: torch.Tensor, losses: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None
+    ) -> torch.Tensor:
+        """What is minimised in this step."""
+        if self.strategy.top is not None:
+            return self.strategy.top.mean(losses, correct=logits.argmax(1) == targets)
+        return losses.mean() if weights is None else (weights.to(losses) * losses).mean()
+
+    def learnt(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
+        """What an ordering that learns from gradients is given."""
+        return {} if self.last_layer is None else {"gradients": self.last_layer.gradients(logits, batch[1])}
+
+    @contextmanager
+    def scoring(self, num_examples: int, score: object) -> Iterator[None]:
+        """Count what scoring these examples costs; only the exact norm has a backward pass."""
+        started = self.clock()
+        yield
+        self.cost.score_seconds += self.clock() - started
+        self.cost.scored += num_examples
+        self.cost.forward += num_examples
+        self.cost.backward += num_examples if isinstance(score, go.GradientNorm) else 0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time, also where an error ends it."""
+        started, processor = self.clock(), time.process_time()
+        try:
+            yield
+        finally:
+            self.cost.seconds += self.clock() - started
+            self.cost.processor_seconds += time.process_time() - processor
+
+    def clock(self) -> float:
+        """Seconds, once the device has done what it was asked for."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def settle(self, before: Cost) -> None:
+        """What the processes have done since then, put together; BatchNorm's running statistics are averaged."""
+        counts = ("trained", "scored", "forward", "backward")
+        spent = processes.summed(*(getattr(self.cost, name) - getattr(before, name) for name in counts))
+        for name, number in zip(counts, spent, strict=True):
+            setattr(self.cost, name, getattr(before, name) + int(number))
+        processes.average_(self.model.buffers())
+
+    def note(self) -> None:
+        """Where the run stands."""
+        measures = [number for examples in self.measured.values() for number in evaluate(self.model, examples)]
+        self.notes.append([self.next_epoch, *measures, *(getattr(self.cost, one.name) for one in fields(Cost))])
+
+    def rows(self) -> Rows:
+        """What was noted, as columns."""
+        measures = [f"{name}_{measure}" for name in self.measured for measure in ("loss", "accuracy")]
+        columns = np.array(self.notes, dtype=np.float64).T.copy()
+        return dict(zip(("epoch", *measures, *(one.name for one in fields(Cost))), columns, strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the rest of the run depends on, where the strategy remembers nothing."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "cost": vars(self.cost).copy(),
+            "notes": [list(note) for note in self.notes],
+            "next_epoch": self.next_epoch,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.cost = Cost(**state["cost"])
+        self.notes = [list(note) for note in state["notes"]]
+        self.next_epoch = state["next_epoch"]
+
+
+def train_one_epoch(run: NetworkRun, epoch: int) -> None:
+    """Every method is this loop."""
+    strategy, sampler, before = run.strategy, run.strategy.sampler, replace(run.cost)
+    augment = None if run.augmentation is None else run.augmentation(epoch)
+    run.model.train()
+    with run.timed():
+        batches = run.batches(epoch)
+        for number, indices in enumerate(batches):
+            batch, weights = run.selected(run.train.batch(indices, augment))
+            step_size = run.step_size(run.cost.updates, epoch, number / len(batches))
+            logits, losses = run.update(batch, weights, step_size)
+            sampler.step(losses if strategy.remembers else None, **run.learnt(logits, batch))
+        if strategy.top is not None:
+            strategy.top.observe()
+        run.settle(before)
+    run.next_epoch = epoch + 1
+
+
+class _LastLayer:
+    """The gradients of the last linear layer, example by example, from the training step's own numbers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        last = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
+        last.register_forward_hook(self._keep)
+
+    def _keep(self, _module: nn.Module, inputs: tuple[torch.Tensor, ...], _outputs: torch.Tensor) -> None:
+        self._inputs = inputs[0].detach()
+
+    def gradients(self, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """(softmax(z) - onehot(y)) h^T, flat, shape (B, C H)."""
+        errors = logits.softmax(1)
+        errors[torch.arange(len(targets)), targets] -= 1
+        return torch.einsum("bc,bh->bch", errors, self._inputs).flatten(1)

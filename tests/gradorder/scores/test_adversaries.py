@@ -1,0 +1,67 @@
+"""Models made to mislead: the norm is the example's own, or there is none."""
+
+import pytest
+import torch
+from adversaries import INDEPENDENT, MIXED, NUMBERS_FROM_OTHERS
+from right_or_refused import REFUSED, alone, assert_right, assert_right_or_refused, observed, scored
+
+# The library may say that it goes a slower way: here only the numbers count.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SIZES = [1, 2, 4, 5]
+"""One, the smallest that can be mixed up, the width, the number of positions."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_a_score_is_right_whatever_the_model_does(name, size):
+    """One example after the other always works: there is nothing to refuse."""
+    adversary = INDEPENDENT[name]()
+    adversary.model.eval()
+    batch = adversary.batch(size)
+    norms = scored(adversary.model, batch, adversary.losses)
+    assert_right(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_what_is_observed_is_right_or_refused(name, size):
+    adversary = INDEPENDENT[name]()
+    adversary.model.eval()
+    batch = adversary.batch(size)
+    norms = observed(adversary.model, batch, adversary.losses)
+    assert_right_or_refused(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", MIXED)
+def test_examples_that_mix(name, size):
+    """A score is that of the example alone, or refused; a training step has no such gradient."""
+    adversary = MIXED[name]()
+    batch = adversary.batch(size)
+    norms = scored(adversary.model, batch, adversary.losses)
+    assert_right_or_refused(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
+    if size > 1:
+        assert observed(adversary.model, batch, adversary.losses) is REFUSED
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", NUMBERS_FROM_OTHERS)
+def test_numbers_that_come_from_other_examples(name, size):
+    """A score is that of the example alone, or refused; in a training step they are numbers like any other."""
+    adversary = NUMBERS_FROM_OTHERS[name]()
+    batch = adversary.batch(size)
+    norms = scored(adversary.model, batch, adversary.losses)
+    assert_right_or_refused(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
+    assert_right_or_refused(observed(adversary.model, batch, adversary.losses), in_batch(adversary, batch), rtol=1e-7)
+
+
+def in_batch(adversary, batch):
+    """The norm of the gradient of each loss of the batch."""
+    parameters = list(adversary.model.parameters())
+    losses = adversary.losses(adversary.model, batch)
+    gradients = [
+        torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for loss in losses
+    ]
+    return torch.stack([torch.cat([part.flatten() for part in each]).norm() for each in gradients])

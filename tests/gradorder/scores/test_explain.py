@@ -1,0 +1,98 @@
+"""What is said about how norms are computed, and rules of the user's own."""
+
+import pytest
+import torch
+from torch import nn
+
+import gradorder as go
+from gradorder.scores import reference
+
+BATCH = (torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.arange(6) % 3)
+
+
+class Scaled(torch.autograd.Function):
+    """An operation that nobody knows."""
+
+    @staticmethod
+    def forward(ctx, inputs, weight):
+        ctx.save_for_backward(inputs, weight)
+        return inputs * weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        inputs, weight = ctx.saved_tensors
+        return gradient * weight, (gradient * inputs).sum(0)
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        return Scaled.apply(x, self.weight)
+
+
+def right(layer, inputs, gradient):
+    return {"weight": gradient * inputs[0]}
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4), Scale(), nn.Linear(4, 3))
+
+
+def test_a_rule_of_ones_own():
+    model = network()
+    norms = go.GradientNorm(rules={Scale: right})(model, BATCH)
+    torch.testing.assert_close(norms, reference.gradient_norms(model, BATCH))
+    assert go.explain_norms(model, BATCH, rules={Scale: right}).slower_way is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda *call: {"weight": 1.01 * right(*call)["weight"]}, "gives of 'weight' do not add up"),
+        (lambda *call: {"weight": right(*call)["weight"].sum(0)}, r"'weight' of shape \(6, 4\), got \(4,\)"),
+        (lambda *call: {}, r"'weight' of shape \(6, 4\), got None"),
+    ],
+)
+def test_a_wrong_rule_is_noticed_in_every_call(wrong, message):
+    model = network()
+    go.GradientNorm(rules={Scale: right})(model, BATCH)
+    with pytest.raises(ValueError, match=message):
+        go.GradientNorm(rules={Scale: wrong})(model, BATCH)
+
+
+def test_rules_are_functions_of_layers():
+    with pytest.raises(TypeError, match="rules must map classes of layers to functions"):
+        go.GradientNorm(rules={"Scale": right})(network(), BATCH)
+
+
+@pytest.mark.filterwarnings("ignore:the gradient norms of this")
+def test_the_slower_way_is_explained():
+    explained = go.explain_norms(network(), BATCH)
+    assert explained.parameters == ()
+    assert "ScaledBackward" in explained.slower_way
+    assert str(explained).startswith("each example is differentiated by itself: ")
+
+
+def test_every_parameter_is_explained():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(4, 4)
+            self.unused = nn.Linear(2, 2)
+            self.head = nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.body(self.body(x))))
+
+    explained = go.explain_norms(Tied(), BATCH)
+    said = {each.name: (each.operations, each.how) for each in explained.parameters}
+    assert said["body.weight"] == (("Addmm", "Addmm"), "used 2 times, with cross terms")
+    assert said["head.bias"] == (("Addmm",), "used once")
+    assert said["unused.weight"] == ((), "no loss depends on it")
+    assert said["head.parametrizations.weight.original0"][1].startswith("through what is made of it")
+    assert explained.cost > 0
+    assert all(name in str(explained) for name in said)

@@ -1,0 +1,215 @@
+"""Real runs of every method on a tiny file, and what the command makes of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import gradorder as go
+from gradorder_lab.benchmark import task
+from gradorder_lab.benchmark.contest import Contest
+from gradorder_lab.benchmark.methods import BASELINE, METHODS, RECOMMENDED
+from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.commands import compare as command
+from gradorder_lab.errors import LabError
+from gradorder_lab.training.network import NetworkRun
+
+
+@pytest.fixture(scope="module")
+def own_file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    inputs = (np.eye(3)[labels] * 2 + rng.standard_normal((400, 3))).astype(np.float32)
+    path = tmp_path_factory.mktemp("data") / "own.npz"
+    np.savez(path, x_train=inputs[:300], y_train=labels[:300], x_test=inputs[300:], y_test=labels[300:])
+    return path
+
+
+@pytest.fixture
+def own_task(own_file):
+    return Task("own", str(own_file), "2-layer", epochs=4, batch_size=30, step_sizes=(0.05,))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_every_method_learns_and_counts(method, own_task):
+    recipe = CompareRecipe.of(own_task, method, 0.05, 0.8)
+    first, again = recipe.run(seed=1), recipe.run(seed=1)
+    assert first["test_accuracy"][0] > 70
+    for name in ("test_accuracy", "test_loss", "updates", "trained", "forward", "backward"):
+        assert np.array_equal(first[name], again[name]), name
+    scored_exactly = {"paper: sort first": 600, "paper: sort first half": 600, "paper: sort within": 600}
+    assert first["backward"][0] == first["trained"][0] + scored_exactly.get(method, 0)
+    assert 0 < first["trained"][0] <= first["forward"][0]
+    # plain training takes 1200; methods that score first have less left to train with
+    assert 0.2 * 1200 < first["trained"][0] <= 1200
+
+
+@pytest.mark.parametrize("method", [BASELINE, RECOMMENDED, "InfoBatch"])
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_training_that_diverges_is_judged_by_what_it_has(method, own_task):
+    rows = CompareRecipe.of(own_task, method, 1e30, 0.8).run(seed=0)
+    assert 0 <= rows["test_accuracy"][0] < 70
+    assert rows["trained"][0] > 0
+
+
+def test_plain_training_is_the_loop_by_hand(own_task, own_file):
+    rows = CompareRecipe.of(own_task, BASELINE, 0.05, 1.0).run(seed=2)
+    split = task.load_split(own_task, None, validates=False)
+    model = task.make_model("2-layer", split, seed=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    sampler = go.OrderedSampler(300, 30, ordering=go.Shuffled(), seed=2)
+    with np.load(own_file) as file:
+        inputs, labels = torch.from_numpy(file["x_train"]), torch.from_numpy(file["y_train"])
+        test_inputs, test_labels = torch.from_numpy(file["x_test"]), torch.from_numpy(file["y_test"])
+    for epoch in range(4):
+        sampler.set_epoch(epoch)
+        for number, batch in enumerate(torch.tensor(list(sampler)).split(30)):
+            optimizer.param_groups[0]["lr"] = 0.05 * (1 + np.cos(np.pi * (epoch + number / 10) / 4)) / 2
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
+            optimizer.step()
+    accuracy = 100 * (model(test_inputs).argmax(1) == test_labels).float().mean()
+    assert rows["test_accuracy"][0] == pytest.approx(float(accuracy))
+    assert rows["trained"][0] == 1200
+    assert rows["updates"][0] == 40
+
+
+@pytest.fixture
+def step_sizes(monkeypatch):
+    """Those of the runs that follow, step by step."""
+    seen: list[float] = []
+    update = NetworkRun.update
+
+    def spied(run, *arguments):
+        seen.append(arguments[-1])
+        return update(run, *arguments)
+
+    monkeypatch.setattr(NetworkRun, "update", spied)
+    return seen
+
+
+def half_a_cosine(progress):
+    return 0.05 * (1 + np.cos(np.pi * np.asarray(progress))) / 2
+
+
+def test_the_step_size_falls_over_the_steps_however_they_fall_on_epochs(own_task, step_sizes):
+    CompareRecipe.of(own_task, RECOMMENDED, 0.05, 0.6).run(seed=0)
+    assert len(step_sizes) == 10 + 2 + 2 + 10
+    assert step_sizes == pytest.approx(half_a_cosine(np.arange(24) / 24), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_where_nobody_knows_the_steps_the_step_size_falls_over_the_epochs(own_task, step_sizes):
+    CompareRecipe.of(own_task, "InfoBatch", 0.05, 0.7).run(seed=0)
+    assert step_sizes[0] == pytest.approx(0.05)
+    assert 20 < len(step_sizes) < 40  # some of its four epochs are pruned
+    assert set(half_a_cosine(np.arange(4) / 4).round(12)) <= set(np.round(step_sizes, 12))
+
+
+def test_validation_never_sees_the_test_set(own_task):
+    held = task.load_split(own_task, None, validates=True)
+    whole = task.load_split(own_task, None, validates=False)
+    assert len(held.train) + len(held.test) == len(whole.train) == 300
+    test_inputs, _ = whole.test.batch(torch.arange(100))
+    for part in (held.train, held.test):
+        inputs, _ = part.batch(torch.arange(len(part)))
+        assert not (inputs[:, None] == test_inputs[None]).all(2).any()
+
+
+def test_what_chooses_a_step_size_is_not_spoilt(own_task):
+    """The test set is not, so held-out examples with rare classes or wrong labels would choose for another one."""
+    plain = task.load_split(own_task, None, validates=True)
+    spoilt = task.load_split(replace(own_task, rarest=0.1, wrong_labels=0.3), None, validates=True)
+    assert torch.equal(spoilt.test.labels, plain.test.labels)
+    assert len(spoilt.train) < 0.6 * len(plain.train)
+
+
+def test_a_comparison_goes_on_where_it_was_stopped(own_task, tmp_path, monkeypatch):
+    contest = Contest(own_task, (BASELINE, RECOMMENDED), (0.8, 1.0), seeds=2)
+    settings = {"jobs": 1, "data": None, "console": Console(quiet=True)}
+    first = compared(contest, tmp_path, **settings)
+    monkeypatch.setattr(CompareRecipe, "run", lambda *_: pytest.fail("everything is there"))
+    again = compared(contest, tmp_path, **settings)
+    assert [row.accuracy for row in first.rows] == [row.accuracy for row in again.rows]
+
+
+def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
+    settings = command.Request(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
+    command.compare(settings, tmp_path)
+    told = capsys.readouterr().out
+    assert "expected from this probe" in told
+    assert "target" in told
+    assert RECOMMENDED in told
+    assert "random reshuffling" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ("best one",)}, "--method must be one of: random reshuffling, .*; got 'best one'"),
+        ({"budgets": (1.5,)}, r"--budget must be in \(0, 1\], got 1.5"),
+        ({"budgets": (0.3,)}, "recommended cannot have --budget 0.3 with --epochs 4: budget must be more than 0.5"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_runs(own_task, change, message):
+    with pytest.raises(LabError, match=message):
+        command.planned(command.Request(own_task, **change))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (None, "--data must be one of mnist, .* or an .npz file"),
+        ({"x_train": np.ones((3, 2))}, "--data must be one of .*y_train"),
+        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per row of x_train"),
+        ({"y_train": np.array([0, 1])}, "y_train must hold one whole number per row of x_train"),
+        ({"y_test": np.array([0, -1, 1])}, "labels must be 0, 1, 2, ..., got negative ones"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, arrays, message):
+    path = tmp_path / "wrong.npz"
+    if arrays is not None:
+        good = {"x_train": np.ones((3, 2)), "y_train": np.arange(3), "x_test": np.ones((3, 2)), "y_test": np.arange(3)}
+        np.savez(path, **(arrays if "x_train" in arrays else good | arrays))
+    with pytest.raises(LabError, match=message):
+        task.load_split(Task("wrong", str(path), "2-layer", epochs=1), None, validates=False)
+
+
+def test_a_model_of_ones_own(own_task, tmp_path, monkeypatch):
+    (tmp_path / "own_models.py").write_text(
+        "from torch import nn\n\n\ndef linear(classes, inputs):\n    return nn.Linear(inputs[0], classes)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    split = task.load_split(own_task, None, validates=False)
+    model = task.make_model("own_models:linear", split, seed=0)
+    assert model.weight.shape == (3, 3)
+    assert torch.equal(model.weight, task.make_model("own_models:linear", split, seed=0).weight)
+    assert not torch.equal(model.weight, task.make_model("own_models:linear", split, seed=1).weight)
+    for name in ("nowhere:made", "own_models:other"):
+        with pytest.raises(LabError, match=f"--model '{name}' must name something that can be imported"):
+            task.make_model(name, split, seed=0)
+    with pytest.raises(LabError, match=r"--model must be one of 2-layer, .* got 'own_models'"):
+        task.make_model("own_models", split, seed=0)
+
+
+def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path, monkeypatch):
+    copy, code = tmp_path / "copy.npz", tmp_path / "changing_models.py"
+    copy.write_bytes(own_file.read_bytes())
+    code.write_text(
+        "from torch import nn\n\n\ndef linear(classes, inputs):\n    return nn.Linear(inputs[0], classes)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = command.Request(replace(own_task, data=str(copy), model="changing_models:linear"))
+    first = command.planned(asked).task
+    assert command.planned(asked).task == first
+    assert CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(seed=0)["trained"][0] == 1200
+    code.write_text(code.read_text() + "# changed\n")
+    assert command.planned(asked).task.model != first.model
+    with np.load(own_file) as file:
+        np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
+    assert command.planned(asked).task.data != first.data

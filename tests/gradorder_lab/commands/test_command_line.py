@@ -1,0 +1,105 @@
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import gradorder
+
+from gradorder_lab import cli
+from gradorder_lab.commands import reproduce
+from gradorder_lab.paper import EXPERIMENTS
+from gradorder_lab.runs.store import Store, only_one
+
+MAIN = [sys.executable, "-c", "from gradorder_lab.cli import main; main()"]
+
+
+def in_one_line(result):
+    assert result.returncode == 1, result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr
+
+
+def test_help_names_the_commands():
+    text = gradorder("--help").stdout
+    assert all(command in text for command in ("list", "reproduce", "report"))
+
+
+def test_list_names_every_experiment_and_claim():
+    text = gradorder("list").stdout
+    for experiment in EXPERIMENTS.values():
+        (line,) = [line for line in text.splitlines() if line.strip().startswith(f"{experiment.name} ")]
+        assert all(claim in line for claim in experiment.claims)
+
+
+def test_reproduce_judges_the_claims_and_leaves_a_page(tmp_path):
+    result = gradorder("reproduce", "synthetic-far", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert "C4 " in result.stdout
+    assert "C5" not in result.stdout
+    assert "2 seeds" in result.stdout or "of 2" in result.stdout
+    assert (tmp_path / "index.html").stat().st_size > 1000
+    with Store(tmp_path) as store:
+        assert store.num_runs() == 2 * len(EXPERIMENTS["synthetic-far"].recipes("mini"))
+
+
+def test_bad_input_is_refused_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    text = in_one_line(gradorder("reproduce", "--out", str(tmp_path / "file")))
+    assert "--out must be a directory that can be written to" in text
+    assert "--out must be a directory that can be written to" in in_one_line(gradorder("report", "--out", "/proc/out"))
+    text = in_one_line(gradorder("reproduce", "irish", "--out", str(tmp_path)))
+    assert "EXPERIMENT must be one of synthetic, iris" in text
+    assert "got 'irish'" in text
+    (tmp_path / "runs.sqlite").write_text("something else" * 1000)
+    assert "runs.sqlite cannot be used" in in_one_line(gradorder("reproduce", "iris", "--out", str(tmp_path)))
+    assert "runs.sqlite cannot be used" in in_one_line(gradorder("report", "--out", str(tmp_path)))
+
+
+def test_wrong_usage_exits_with_2(tmp_path):
+    for arguments in (["--seeds", "0"], ["--jobs", "0"], ["--size", "huge"], ["--colour", "red"]):
+        assert gradorder("reproduce", *arguments, "--out", str(tmp_path)).returncode == 2
+
+
+def test_a_directory_in_use_is_refused(tmp_path):
+    with only_one(tmp_path):
+        assert "another gradorder is running" in in_one_line(gradorder("reproduce", "--out", str(tmp_path)))
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
+    command = [*MAIN, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "runs.sqlite").exists() or num_runs(tmp_path) == 0:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert f"of 25000 runs are finished and kept in {tmp_path}" in said
+    assert f"To go on from there: gradorder reproduce selection --seeds 50 --jobs 2 --out {tmp_path}" in said
+    assert "Traceback" not in said
+    assert num_runs(tmp_path) >= int(said.split("Interrupted: ")[1].split()[0]) > 0
+
+
+def num_runs(directory):
+    with Store(directory) as store:
+        return store.num_runs()
+
+
+def test_options_reach_the_work(tmp_path, monkeypatch):
+    called = []
+    monkeypatch.setattr(reproduce, "reproduce", lambda *given, **named: called.append((given, named)))
+    arguments = ["reproduce", "iris", "boston", "--size", "cpu", "--jobs", "3", "--cluster", "tcp://here:1"]
+    arguments += ["--data", "some", "--device", "cuda", "--threads", "4"]
+    monkeypatch.setattr(sys, "argv", ["gradorder", *arguments, "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main()
+    assert exit_info.value.code == 0
+    settings = reproduce.Reproduction("cpu", None, 3, "tcp://here:1", Path("some"), "cuda", 4)
+    assert called == [((["iris", "boston"], tmp_path, settings), {})]
+
+
+def test_without_the_laboratory_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from gradorder_lab.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'pip install "gradorder[lab]"' in in_one_line(result)

@@ -1,0 +1,172 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from gradorder_lab.runs.recipe import Recipe
+from gradorder_lab.runs.store import STORE, Store, StoreError, only_one
+
+
+@dataclass(frozen=True)
+class Named(Recipe):
+    revision: ClassVar[int] = 1
+    name: str
+
+    @property
+    def family(self):
+        return self.name
+
+    def run(self, seed, workspace=None):
+        return {"epoch": np.arange(3.0), "loss": np.array([1 / 3, np.pi * seed, 1e-300])}
+
+
+@dataclass(frozen=True)
+class Revised(Named):
+    revision: ClassVar[int] = 2
+
+
+RECIPE = Named("test", "one")
+
+
+def test_rows_come_back_to_the_bit(tmp_path):
+    with Store(tmp_path, {"python": "3.11"}) as store:
+        for seed in (7, 2):
+            store.add(RECIPE, seed, RECIPE.run(seed), seconds=0.5)
+    with Store(tmp_path) as store:
+        rows = store.rows(RECIPE)
+        assert list(rows) == [2, 7]
+        for seed, columns in rows.items():
+            assert list(columns) == ["epoch", "loss"]
+            for name, values in RECIPE.run(seed).items():
+                assert columns[name].tobytes() == values.tobytes()
+        assert store.seeds(RECIPE) == {2, 7}
+        assert store.num_runs() == 2
+        assert store.environments() == [{"python": "3.11"}]
+
+
+def test_recipes_are_told_apart_by_experiment_settings_and_revision(tmp_path):
+    with Store(tmp_path) as store:
+        store.add(RECIPE, 0, RECIPE.run(0), 0.0)
+        store.add(Revised("test", "two"), 0, RECIPE.run(0), 0.0)
+        for other in (Named("test", "two"), Named("other", "one"), Revised("test", "one")):
+            assert store.seeds(other) == set()
+            assert store.rows(other) == {}
+
+
+def test_a_finished_run_is_never_overwritten(tmp_path):
+    with Store(tmp_path) as store:
+        store.add(RECIPE, 1, RECIPE.run(1), 0.0)
+        store.add(RECIPE, 1, RECIPE.run(99), 0.0)
+        assert store.rows(RECIPE)[1]["loss"][1] == np.pi
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_store import RECIPE
+from gradorder_lab.runs.store import Store
+with Store(Path(sys.argv[1])) as store:
+    for seed in range(10**6):
+        store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
+        print(seed, flush=True)
+"""
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.013, 0.1])
+def test_what_was_added_survives_kill_9(tmp_path, wait):
+    command = [sys.executable, "-c", WRITER, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "0\n"
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        said = ["0", *process.stdout.read().split()]
+    with Store(tmp_path) as store:
+        rows = store.rows(RECIPE)
+        assert len(said) <= len(rows) <= len(said) + 1  # one may be written and not yet said
+        assert list(rows) == list(range(len(rows)))
+        for seed, columns in rows.items():
+            assert columns["loss"].tolist() == RECIPE.run(seed)["loss"].tolist()
+
+
+def test_files_that_are_not_ours_are_refused_and_left_alone(tmp_path):
+    path = tmp_path / STORE
+    path.write_bytes(b"not a database, but a text that is long enough to be looked at" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"runs\.sqlite cannot be used: file is not a database"):
+        Store(tmp_path)
+    assert path.read_bytes() == before
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    with pytest.raises(StoreError, match="is not a file of gradorder"):
+        Store(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path):
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / STORE) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="has format 99, this gradorder reads 1"):
+        Store(tmp_path)
+
+
+def test_a_file_in_the_way_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be used: File exists"):
+        Store(tmp_path / "file")
+
+
+def test_only_one_process_runs_in_a_directory(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from gradorder_lab.runs.store import only_one\n"
+        "with only_one(Path(sys.argv[1])):\n    print('in', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "in\n"
+        with pytest.raises(StoreError, match="another gradorder is running in"), only_one(tmp_path):
+            pass
+        process.kill()
+    with only_one(tmp_path):
+        pass
+
+
+FILLER = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_store import RECIPE
+from gradorder_lab.runs.store import Store, StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # what a full disk looks like to a file
+with Store(Path(sys.argv[1])) as store:
+    for seed in range(10**6):
+        try:
+            store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
+        except StoreError as error:
+            sys.exit(f"{seed} {error}")
+"""
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
+    command = [sys.executable, "-c", FILLER, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    num_kept, message = result.stderr.split(" ", 1)
+    assert "runs.sqlite cannot be used: " in message
+    assert len(result.stderr.splitlines()) == 1
+    with Store(tmp_path) as store:
+        rows = store.rows(RECIPE)
+        assert list(rows) == list(range(int(num_kept)))
+        assert len(rows) > 10
+        store.add(RECIPE, len(rows), RECIPE.run(0), 0.0)  # once there is room again

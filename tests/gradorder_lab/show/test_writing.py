@@ -1,0 +1,389 @@
+import json
+import re
+from collections import defaultdict
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hostile_names import HOSTILE, hostile_page
+
+from gradorder_lab import paper, show
+from gradorder_lab.judge.claims import Verdict
+from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.show import readable, writing
+from gradorder_lab.show.page import page_of
+
+VOID = {"meta", "br", "img", "input", "link", "hr", "rect", "line", "circle"}
+
+
+class Parsed(HTMLParser):
+    """Every element with its attributes, the text of each script, and whether all tags close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.open, self.is_nested = [], defaultdict(str), [], True
+        self.feed(text)
+        self.is_nested &= not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(len(self.elements) - 1)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            self.is_nested &= self.elements[self.open.pop()][0] == tag
+
+    def handle_data(self, data):
+        for number in self.open:
+            self.texts[number] += data
+
+    def all(self, tag, **attributes):
+        """The texts and attributes of the elements with this tag that have these attributes."""
+        return [
+            (self.texts[number], found)
+            for number, (name, found) in enumerate(self.elements)
+            if name == tag and all(found.get(key) == value for key, value in attributes.items())
+        ]
+
+    @property
+    def figure_data(self):
+        ((text, _),) = self.all("script", id="data")
+        return json.loads(text)
+
+    def row(self, claim):
+        ((text, attributes),) = self.all("tr", **{"data-claim": claim})
+        return text, attributes["data-verdict"]
+
+    def figure(self, name):
+        ((text, _),) = self.all("figure", id=f"fig-{name}")
+        return text
+
+
+def written(summary, out):
+    return show.write(summary, out).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def full_text(full_summary, tmp_path_factory):
+    return written(full_summary, tmp_path_factory.mktemp("full"))
+
+
+@pytest.fixture(scope="module")
+def full(full_text):
+    return Parsed(full_text)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    return Parsed(written(Summary({}), tmp_path_factory.mktemp("empty")))
+
+
+@pytest.fixture(scope="module")
+def without_iris(summary_without_iris, tmp_path_factory):
+    return Parsed(written(summary_without_iris, tmp_path_factory.mktemp("partial")))
+
+
+def test_it_is_one_file_below_10_megabytes(full_summary, tmp_path):
+    path = show.write(full_summary, tmp_path / "made" / "on the way")
+    assert path == tmp_path / "made" / "on the way" / "index.html"
+    assert [file.name for file in path.parent.iterdir()] == ["index.html"]
+    assert path.stat().st_size < 10e6
+
+
+def test_it_asks_nothing_of_the_network(full):
+    for tag, attributes in full.elements:
+        assert tag not in {"link", "iframe", "img", "object", "base"}
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    ((_, policy),) = full.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    assert policy["content"].startswith("default-src 'none';")
+    assert "http" not in policy["content"]
+
+
+def test_it_brings_plotly_along(full):
+    ((text, _),) = full.all("script", id="plotly")
+    assert "plotly.js v" in text[:100]
+    assert len(text) > 1e6
+
+
+def test_every_tag_closes_in_order(full, empty, without_iris):
+    assert full.is_nested
+    assert empty.is_nested
+    assert without_iris.is_nested
+
+
+def test_ids_are_unique_and_every_link_leads_somewhere(full, empty, without_iris):
+    for page in (full, empty, without_iris):
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        links = {attributes["href"] for _, attributes in page.elements if "href" in attributes}
+        assert {link.removeprefix("#") for link in links} <= set(ids)
+        labels = {attributes["aria-labelledby"] for _, attributes in page.elements if "aria-labelledby" in attributes}
+        assert labels <= set(ids)
+
+
+def test_every_claim_has_one_row_in_order(full, empty):
+    for page in (full, empty):
+        rows = [attributes["data-claim"] for _, attributes in page.elements if "data-claim" in attributes]
+        assert rows == [f"C{number}" for number in range(1, 14)]
+
+
+def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, full_summary):
+    for claim in paper.claims(full_summary):
+        text, verdict = full.row(claim.name)
+        assert verdict == claim.verdict
+        assert claim.text in text
+        assert claim.note in text
+        assert f"All {len(claim.comparisons)} comparisons" in text
+        for data in claim.data:
+            effect = claim.headline_on(data).effect
+            shown = f"{effect.mean:+.2f} points" if effect.unit == "points" else readable.percent(effect.mean)
+            assert shown.replace("-", "−") in text
+            assert f"of {effect.num_seeds}" in text
+
+
+def test_a_row_links_to_its_figures(full, full_summary):
+    links = {attributes.get("href") for _, attributes in full.elements}
+    for claim in paper.claims(full_summary):
+        assert {f"#fig-{name}" for name in claim.figures} <= links
+
+
+def test_all_comparisons_are_listed_with_their_outcomes(full, full_summary):
+    expected = [
+        f"does not count: {one.untested}" if one.untested else str(claim.outcome_of(one))
+        for claim in paper.claims(full_summary)
+        for one in claim.comparisons
+    ]
+    cells = [text for text, attributes in full.all("td") if attributes.get("class", "").startswith("outcome")]
+    assert cells == expected
+
+
+def test_a_row_says_in_how_many_readings_it_holds_and_what_the_first_rule_said(full, full_summary):
+    revised = 0
+    for claim in paper.claims(full_summary):
+        text, verdict = full.row(claim.name)
+        holds, readings = claim.readings
+        assert f"Holds in {holds} of {readings} readings." in text
+        first = first_verdict(claim)
+        revised += first != verdict
+        assert ("By the rule\u2019s first version: " + first in " ".join(text.split())) == (first != verdict)
+    assert revised
+
+
+def test_what_was_run_before_stands_beside_it(full_summary):
+    claims = paper.claims(full_summary)
+    page = Parsed(writing.render(page_of(full_summary, before=full_summary)))
+    for claim in claims:
+        text = " ".join(page.row(claim.name)[0].split())
+        is_open = claim.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
+        together = "One or both cannot say." if is_open else "They agree."
+        assert f"Here, 5 seeds: {claim.verdict}. Run before, 5 seeds: {claim.verdict} {together}" in text
+
+
+def test_each_data_set_has_its_own_line_in_the_forest_plot(full, full_summary):
+    num_lines = sum(len(claim.data) for claim in paper.claims(full_summary))
+    drawn = [attributes for _, attributes in full.all("svg", role="img")]
+    assert len(drawn) == num_lines
+    assert all("95% interval" in attributes["aria-label"] for attributes in drawn)
+
+
+def test_the_rule_is_stated(full):
+    ((text, _),) = full.all("section", id="rule")
+    for verdict in Verdict:
+        assert verdict in text
+    assert "1% of random\u2019s fall of F, 5% of its F − F* or" in " ".join(text.split())
+    assert "The rule was revised once" in text
+    assert "weakest" in text
+
+
+def test_every_figure_is_there_with_its_controls(full, full_summary):
+    ours = [figure for one in paper.EXPERIMENTS.values() for figure in one.figures(full_summary)]
+    figures = page_of(full_summary).figures
+    assert list(full.figure_data["figures"]) == [figure.name for figure in figures]
+    assert {figure.name for figure in ours} < {figure.name for figure in figures}
+    for figure in figures:
+        text = full.figure(figure.name)
+        assert figure.caption in text
+        for label in ("logarithmic", "linear", "against random", "SVG", "PNG", "CSV", *figure.x_labels.values()):
+            assert label in text
+    assert len(full.all("option")) == sum(3 + len(figure.x_labels) for figure in figures)
+    assert "missing" not in {word for text, _ in full.all("figure") for word in text.lower().split()}
+
+
+def test_the_paper_s_figures_stand_in_its_order_under_its_names(full, empty):
+    numbers = [f"Figure {number}" for number in range(1, 40) if number != 9]
+    for page in (full, empty):
+        titles = [attributes["aria-label"] for _, attributes in page.all("figure")]
+        counterparts = [title.split(". ")[0] for title in titles if re.match(r"(Figure \w+|Table)\. ", title)]
+        expected = [*numbers[:7], "Table", "Table", numbers[7], "Figure 9a", "Figure 9b", *numbers[8:]]
+        assert counterparts == expected
+    for name, title in (
+        ("synthetic", "Figure 1. Synthetic Data"),
+        ("selection-shown", "Figure 4. Data Selection S = 0.8, q = 0.5"),
+        ("selection-boston-literal-constant", "Figure 12. Boston Housing, constant step size"),
+        ("fashion-mnist-first-test", "Figure 23. Test Accuracy for Fashion MNIST, sort first"),
+        (
+            "cifar100-within-from-50-zoomed",
+            "Figure 39. CIFAR-100 RESNET18: Start Ordering at Epoch 100, From Epoch 70, sort within",
+        ),
+    ):
+        assert full.all("figure", id=f"fig-{name}")[0][1]["aria-label"] == title
+
+
+def test_panels_in_the_text_are_those_of_the_appendix(full):
+    figures = full.figure_data["figures"]
+    for panel, data in zip(
+        figures["selection-shown"]["panels"], ("synthetic", "iris-literal", "boston-literal"), strict=True
+    ):
+        assert panel["curves"] == figures[f"selection-{data}-decreasing"]["panels"][7]["curves"]
+    late = [panel["curves"] for panel in figures["cifar-late"]["panels"]]
+    assert late[1] == figures["cifar100-first-from-70"]["panels"][0]["curves"]
+    assert late[2] == figures["cifar10-first-from-70"]["panels"][1]["curves"]
+
+
+def test_the_cifar_table_is_missing_with_its_command(empty):
+    for data in ("cifar10", "cifar100"):
+        assert f"gradorder reproduce {data} --size cpu" in empty.figure(f"{data}-table")
+
+
+def test_curves_in_the_data_are_those_of_the_figures(full, full_summary):
+    data = full.figure_data
+    figure = paper.EXPERIMENTS["boston"].figures(full_summary)[1]
+    for panel, drawn in zip(figure.panels, data["figures"]["boston-scaled"]["panels"], strict=True):
+        assert drawn["title"] == panel.title
+        for curve, line in zip(panel.curves, drawn["curves"], strict=True):
+            assert (line["label"], line["seeds"]) == (curve.label, 5)
+            np.testing.assert_allclose(data["arrays"][line["mean"]], curve.band.mean, rtol=1e-4)
+            np.testing.assert_allclose(data["arrays"][line["low"]], curve.band.low, rtol=1e-4)
+            np.testing.assert_allclose(data["arrays"][line["high"]], curve.band.high, rtol=1e-4)
+            np.testing.assert_allclose(data["arrays"][line["x"]["cost"]], curve.x["cost"])
+            assert line["label"] in data["styles"]
+
+
+def test_what_is_missing_is_shown_with_the_command_that_fills_it(without_iris):
+    command = "gradorder reproduce iris --size cpu"
+    for name in ("iris-literal", "iris-scaled"):
+        assert command in without_iris.figure(name)
+        assert "Missing: none of its runs" in without_iris.figure(name)
+    assert "issing" not in without_iris.figure("boston-scaled")
+    text, verdict = without_iris.row("C2")
+    assert verdict == Verdict.NOT_TESTED
+    assert "Missing: its runs have not been made." in text
+    assert command in text
+    ((runs, _),) = without_iris.all("section", id="provenance")
+    assert f"0 of {len(paper.EXPERIMENTS['iris'].recipes('cpu'))}" in runs
+
+
+def test_a_figure_with_some_curves_names_the_others(full_summary):
+    recipes = [recipe for recipe in paper.EXPERIMENTS["synthetic"].recipes("cpu") if recipe.ordering != "flip-flop"]
+    found = {name: runs for name, runs in full_summary.recipes.items() if '"flip-flop"' not in name}
+    page = Parsed(writing.render(page_of(Summary(found))))
+    text = page.figure("synthetic")
+    assert "gradorder reproduce synthetic --size cpu" in text
+    assert "1/(1+t): flip-flop" in text
+    assert len(page.figure_data["figures"]["synthetic"]["panels"][0]["curves"]) == 5
+    ((runs, _),) = page.all("section", id="provenance")
+    assert f"{len(recipes)} of {len(paper.EXPERIMENTS['synthetic'].recipes('cpu'))}" in runs
+
+
+def test_seeds_that_no_two_methods_share_leave_all_experiments_to_be_run(full_summary):
+    recipes = dict(full_summary.recipes)
+    apart = {name: replace(runs, seeds=runs.seeds + 10 * number) for number, (name, runs) in enumerate(recipes.items())}
+    page = Parsed(writing.render(page_of(Summary(apart))))
+    assert "gradorder reproduce synthetic iris boston --size cpu" in page.row("C2")[0]
+
+
+def test_nothing_run_is_a_page_too(empty):
+    assert {attributes["data-verdict"] for _, attributes in empty.elements if "data-verdict" in attributes} == {
+        "not tested at this size"
+    }
+    assert empty.all("div", **{"class": "plot"}) == []
+    assert all("gradorder reproduce" in text for text, _ in empty.all("figure"))
+
+
+def test_provenance_shows_environments_and_seeds(full):
+    ((text, _),) = full.all("section", id="provenance")
+    for word in ("torch", "2.6", "a <b>bold</b> one", "mini", "42 of 42", "gradorder reproduce synthetic --size cpu"):
+        assert word in text
+
+
+def test_hashes_of_the_data_are_shown_or_missed(full, full_summary):
+    ((text, _),) = full.all("section", id="provenance")
+    assert "Missing: the hashes of the data" in text
+    known = replace(full_summary, environments=({"sha256 of iris literal": "0123456789abcdef"},))
+    ((text, _),) = Parsed(writing.render(page_of(known))).all("section", id="provenance")
+    assert "0123456789abcdef" in text
+    assert "hashes of the data" not in text
+
+
+def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, full_summary):
+    ((text, _),) = full.all("section", id="headline")
+    strategies = [attributes["data-strategy"] for _, attributes in full.all("tr") if "data-strategy" in attributes]
+    assert strategies == [one.name for one in page_of(full_summary).headline.strategies]
+    assert "full random" in strategies
+    assert "fashion-mnist, 2-layer" in text
+    assert "python benchmarks/time_to_target.py" not in text
+    ((text, _),) = Parsed(writing.render(page_of(full_summary))).all("section", id="headline")
+    assert "python benchmarks/time_to_target.py" in text
+    ((text, _),) = empty.all("section", id="headline")
+    assert "gradorder reproduce mnist fashion-mnist cifar10 cifar100 --size cpu" in text
+
+
+def test_hostile_strings_stay_text(full_summary, full):
+    text = writing.render(hostile_page(full_summary))
+    page = Parsed(text)
+    assert page.is_nested
+    assert len(page.all("script")) == len(full.all("script")) == 3
+    assert page.all("img") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert page.row("C1")[0].count(HOSTILE) >= 5
+    assert [figure["aria-label"] for _, figure in page.all("figure")] == [HOSTILE, HOSTILE]
+    ((headline, _),) = page.all("section", id="headline")
+    assert headline.count(HOSTILE) >= 9
+    data = page.figure_data
+    assert data["figures"]["hostile"]["title"] == HOSTILE
+    assert data["figures"]["hostile"]["panels"][0]["curves"][0]["label"] == HOSTILE
+    raw = re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1)
+    assert "<" not in raw
+
+
+def test_plotly_cannot_end_its_own_block_early(full_summary, monkeypatch):
+    monkeypatch.setattr(writing, "get_plotlyjs", lambda: 'x = "</script><b>"; y = "<!-- <script>";')
+    page = Parsed(writing.render(page_of(Summary({}))))
+    ((text, _),) = page.all("script", id="plotly")
+    assert text == r'x = "<\/script><b>"; y = "<\!-- <script>";'
+
+
+def test_a_failed_write_leaves_the_old_page_and_no_litter(tmp_path, monkeypatch):
+    path = show.write(Summary({}), tmp_path)
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(writing.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        show.write(Summary({}), tmp_path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["index.html"]
+
+
+def test_the_page_is_written_beside_and_then_moved(tmp_path, monkeypatch):
+    moved = []
+    move = writing.Path.replace
+
+    def watched(source, target):
+        moved.append((source.parent, source.stat().st_size, target.exists()))
+        return move(source, target)
+
+    monkeypatch.setattr(writing.Path, "replace", watched)
+    path = show.write(Summary({}), tmp_path)
+    assert moved == [(tmp_path, path.stat().st_size, False)]
+
+
+def test_controls_and_tables_are_labelled(full):
+    for _, attributes in full.all("button"):
+        assert "aria-label" in attributes
+    assert len(full.all("label")) == len(full.all("select"))
+    assert all("scope" in attributes for _, attributes in full.all("th"))
+    assert len(full.all("main")) == len(full.all("h1")) == len(full.all("noscript")) == 1
+    assert all("aria-label" in attributes for _, attributes in full.all("nav"))
