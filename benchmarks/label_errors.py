@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gradorder as go
-from gradorder_lab.datasets import load
+from gradorder_lab.data import load
 from gradorder_lab.models import mlp
 
 EPOCHS, BATCH_SIZE, FOLDS = 10, 128, 5

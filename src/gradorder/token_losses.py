@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from gradorder.losses import IGNORED_TARGET
+from gradorder.precision import widened
 
 
 def token_losses(
@@ -42,11 +43,12 @@ def token_losses(
             f"got logits {tuple(logits.shape)} and labels {tuple(labels.shape)}"
         )
     targets = F.pad(labels[:, 1:], (0, 1), value=ignore_index) if shift else labels
-    sums = [_sum_of_losses(*example, ignore_index) for example in zip(logits.unbind(), targets.unbind(), strict=True)]
-    num_tokens = (targets != ignore_index).sum(1)
-    return torch.stack(sums) / num_tokens.clamp(min=1)
+    # With gradients all at once: they are kept for the backward pass anyway, and exact norms follow one operation.
+    several = [(logits, targets)] if logits.requires_grad else zip(logits.split(1), targets.split(1), strict=True)
+    sums = [_sums_of_losses(*examples, ignore_index) for examples in several]
+    return (sums[0] if len(sums) == 1 else torch.cat(sums)) / (targets != ignore_index).sum(1).clamp(min=1)
 
 
-def _sum_of_losses(logits: torch.Tensor, targets: torch.Tensor, ignore_index: int) -> torch.Tensor:
-    precision = torch.promote_types(logits.dtype, torch.float32)
-    return F.nll_loss(F.log_softmax(logits, -1, dtype=precision), targets, ignore_index=ignore_index, reduction="sum")
+def _sums_of_losses(logits: torch.Tensor, targets: torch.Tensor, ignore_index: int) -> torch.Tensor:
+    wide = widened(logits).transpose(1, 2)
+    return F.cross_entropy(wide, targets, reduction="none", ignore_index=ignore_index).sum(1)
