@@ -44,8 +44,9 @@ def token_losses(
         )
     targets = F.pad(labels[:, 1:], (0, 1), value=ignore_index) if shift else labels
     # With gradients all at once: they are kept for the backward pass anyway, and exact norms follow one operation.
-    several = [(logits, targets)] if logits.requires_grad else zip(logits.split(1), targets.split(1), strict=True)
-    sums = [_sums_of_losses(*examples, ignore_index) for examples in several]
+    size = max(1, len(logits)) if logits.requires_grad else 1
+    parts = zip(logits.split(size), targets.split(size), strict=True)
+    sums = [_sums_of_losses(some, own, ignore_index) for some, own in parts]
     return (sums[0] if len(sums) == 1 else torch.cat(sums)) / (targets != ignore_index).sum(1).clamp(min=1)
 
 
