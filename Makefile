@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
-PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1
-PEERS_NEED := opt_einsum scipy einops unfoldNd
+PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
+PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
 WORKERS ?= 2
 OUT ?= runs
 # The tests of a file share what they have started; no test measures time, so two files may run side by side.
@@ -32,7 +32,7 @@ elsewhere: $(VENV)/.installed-dev  ## run the sensitive tests as on other machin
 	$(BIN)/python scripts/elsewhere.py --workers $(WORKERS)
 
 floor: .venv-floor/.installed  ## run the library's tests with the oldest versions that pyproject.toml allows (downloads gigabytes)
-	.venv-floor/bin/python -m pytest $(SIDE_BY_SIDE) tests/gradorder
+	.venv-floor/bin/python -m pytest $(SIDE_BY_SIDE) --ignore tests/gradorder/integrations/test_trl.py tests/gradorder
 
 newest: .venv-newest/.installed  ## run the library's tests with the newest version of everything (PYTHON=python3.N; downloads gigabytes)
 	.venv-newest/bin/python -m pytest $(SIDE_BY_SIDE) tests/gradorder
@@ -67,6 +67,7 @@ bench: $(BENCH_VENV)/.installed  ## measure speed and memory as ratios, peers in
 	$(BENCH_PYTHON) benchmarks/bounds.py
 	$(BENCH_PYTHON) benchmarks/sklearn_epochs.py
 	$(BENCH_PYTHON) benchmarks/neural_training.py
+	$(BENCH_PYTHON) benchmarks/label_errors.py
 
 zoo: $(VENV)/.installed-dev  ## try the gradient norms on every architecture of the zoo; writes the table of docs/zoo.md
 	$(BIN)/python tests/support/zoo_table.py
@@ -106,7 +107,7 @@ TOOLS := hypothesis pandas pytest pytest-timeout pytest-xdist torchdata
 
 .venv-newest/.installed: pyproject.toml | .venv-newest/bin/python
 	@echo "Installing into .venv-newest, once: some gigabytes ..."
-	@$(call installed,.venv-newest/bin/python,--upgrade --editable '$(LIBRARY)' $(TOOLS))
+	@$(call installed,.venv-newest/bin/python,--upgrade --editable '$(LIBRARY)' --editable '.[trl]' $(TOOLS))
 	@touch $@
 
 $(BIN)/python $(BENCH_PYTHON) .venv-floor/bin/python .venv-newest/bin/python:

@@ -13,7 +13,7 @@ import svg
 
 import gradorder
 from gradorder import bounds, sklearn
-from gradorder.integrations import accelerate, lightning, transformers
+from gradorder.integrations import accelerate, lightning, transformers, trl
 from gradorder.orderings import Ordering
 from gradorder.selection import Selection
 from gradorder_lab.benchmark.contest import COSTS, Ratio, Row, Standings
@@ -91,7 +91,7 @@ def test_every_public_name_is_in_the_api_reference():
     for module in (bounds, sklearn):
         source = Path(module.__file__).read_text()
         expected |= {f"{module.__name__}.{name}" for name in re.findall(r" as (\w+)$", source, flags=re.MULTILINE)}
-    for module in (accelerate, lightning, transformers):
+    for module in (accelerate, lightning, transformers, trl):
         own = {
             name for name in public_names(module) if getattr(vars(module)[name], "__module__", "") == module.__name__
         }

@@ -16,9 +16,13 @@ def load(name):
 TORCH = ["ordered_torch", "plain_torch"]
 FRAMEWORKS = ["ordered_accelerate", "ordered_fabric", "ordered_lightning", "ordered_transformers"]
 
+LANGUAGE = ["language_accelerate", "language_transformers", "language_trl"]
+
 
 def test_every_example_is_tested():
-    assert sorted([*TORCH, *FRAMEWORKS, "ordered_sklearn"]) == [path.stem for path in sorted(EXAMPLES.glob("*.py"))]
+    assert sorted([*TORCH, *FRAMEWORKS, *LANGUAGE, "ordered_sklearn"]) == [
+        path.stem for path in sorted(EXAMPLES.glob("*.py"))
+    ]
 
 
 @pytest.mark.parametrize("name", [*TORCH, "ordered_sklearn"])
@@ -33,6 +37,13 @@ def test_every_framework_ends_where_plain_torch_does(name, capsys):
     expected = load("ordered_torch").main(epochs=4)
     assert load(name).main(epochs=4) == expected
     assert f"test accuracy {expected:.3f}" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")  # the frameworks' own
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_the_language_model_learns(name, capsys):
+    assert load(name).main() < 1.5  # guessing: 2.5
+    assert "loss" in capsys.readouterr().out
 
 
 def test_ordering_changes_few_lines():

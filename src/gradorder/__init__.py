@@ -7,8 +7,10 @@ from gradorder import bounds, orderings, selection
 from gradorder.adviser import Advice, advise
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError
 from gradorder.losses import cross_entropy, squared_error
+from gradorder.margins import margins
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.recommended import recommended
+from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
 from gradorder.scores import (
@@ -24,10 +26,12 @@ from gradorder.scores import (
     score_dataset,
 )
 from gradorder.selection import *  # noqa: F403 - its own list says what
+from gradorder.token_losses import token_losses
 
 __all__ = [
     "Advice",
     "Constant",
+    "DataReport",
     "GradientNorm",
     "InversePerEpoch",
     "InversePerStep",
@@ -45,13 +49,16 @@ __all__ = [
     "advise",
     "bounds",
     "cross_entropy",
+    "data_report",
     "explain_norms",
     "gradient_norms",
+    "margins",
     "observe_gradient_norms",
     "per_example_gradients",
     "recommended",
     "score_dataset",
     "squared_error",
+    "token_losses",
 ]
 __all__ += orderings.__all__
 __all__ += selection.__all__

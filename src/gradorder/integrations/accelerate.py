@@ -10,8 +10,10 @@ from typing import Any, final
 from torch.utils.data import BatchSampler
 
 from gradorder.integrations.planned import PlannedSampler
+from gradorder.integrations.versions import check_version
 from gradorder.sampler import OrderedSampler
 
+check_version("accelerate", "1.9")
 try:
     from accelerate import Accelerator  # type: ignore[import-untyped]
     from accelerate.data_loader import DataLoaderShard  # type: ignore[import-untyped]

@@ -12,9 +12,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from gradorder.integrations.planned import PlannedSampler
+from gradorder.integrations.versions import check_version
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 
+check_version("lightning", "2.5")
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ModuleNotFoundError as error:

@@ -6,29 +6,43 @@ of each epoch.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from gradorder.integrations.planned import PlannedSampler
-from gradorder.losses import IGNORED_TARGET
+from gradorder.integrations.versions import check_version
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
+from gradorder.token_losses import token_losses
 
+check_version("transformers", "5.3")
 try:
-    from accelerate.data_loader import BatchSamplerShard  # type: ignore[import-untyped]
     from transformers import Trainer
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+    from gradorder.integrations.accelerate import ordered_loader
 except ModuleNotFoundError as error:
     raise ImportError(
         'gradorder.integrations.transformers needs transformers: pip install "gradorder[transformers]"'
     ) from error
 
 STATE_FILE = "ordered_sampler.pt"
+
+_LOADER_SETTINGS = (
+    "collate_fn",
+    "num_workers",
+    "pin_memory",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "persistent_workers",
+    "prefetch_factor",
+)
+"""What of Trainer's own loader stays."""
 
 Record = Callable[[Mapping[str, Any], Any], torch.Tensor]
 """From the inputs and outputs of a training step to one score per example, shape (B,)."""
@@ -44,24 +58,20 @@ def causal_losses(model: nn.Module, batch: Mapping[str, Any]) -> torch.Tensor:
 
 
 def causal_losses_of_outputs(batch: Mapping[str, Any], outputs: Any) -> torch.Tensor:  # noqa: ANN401 - a ModelOutput
-    """The same out of a training step's own outputs: no extra pass, for `record`."""
-    labels = batch["labels"][:, 1:]
-    losses = F.cross_entropy(
-        outputs.logits[:, :-1].transpose(1, 2), labels, reduction="none", ignore_index=IGNORED_TARGET
-    )
-    num_tokens = (labels != IGNORED_TARGET).sum(1).clamp(min=1)
-    per_example: torch.Tensor = losses.sum(1) / num_tokens
-    return per_example
+    """The same out of a training step's own outputs, `token_losses` of their logits: no extra pass, for `record`."""
+    return token_losses(outputs.logits, batch["labels"])
 
 
 class OrderedTrainer(Trainer):
     """`transformers.Trainer` with an order; for a subclass of it, `class Mine(OrderedTrainer, ItsTrainer): ...`.
 
     Args:
-        order: settings of `OrderedSampler` (ordering, keep, start_epoch, labels, ...). The batch size is the trainer's,
-            over all processes; the seed is `args.data_seed` or `args.seed`.
+        order: settings of `OrderedSampler` (ordering, keep, start_epoch, labels, ...), or a function that makes a
+            sampler of dataset and batch size, such as `partial(go.recommended, epochs=3)`. The batch size is the
+            trainer's, over all processes; of settings, seed and `drop_last` are the trainer's, too, if not given.
         score: what the examples are scored by before each epoch that needs it.
-        record: without `score`, what is remembered of each training step: a function of its inputs and outputs.
+        record: without `score`, what is remembered of each training step: a function of its inputs and of what the
+            model gave for them in the pass that the loss comes from.
         scoring: further arguments of `score_dataset`; `collate_fn` is the training loader's if not given.
 
     Checkpoints hold the sampler's place, also within an epoch, and a resumed run continues there. The number of steps,
@@ -71,15 +81,13 @@ class OrderedTrainer(Trainer):
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - Trainer's own
-        order: Mapping[str, Any] | None = None,
+        order: Mapping[str, Any] | Callable[..., OrderedSampler],
         score: Score | None = None,
         record: Record | None = None,
         scoring: Mapping[str, Any] | None = None,
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
-        if not hasattr(Trainer, "_run_epoch"):
-            raise ImportError("gradorder.integrations.transformers needs a transformers whose Trainer has _run_epoch")
-        self.order = dict(order or {})
+        self.order = order
         self.score, self.record, self.scoring = score, record, dict(scoring or {})
         self.ordered_sampler: OrderedSampler | None = None
         self._loader: DataLoader[Any] | None = None
@@ -89,24 +97,21 @@ class OrderedTrainer(Trainer):
 
     # ---------------------------------------------------------------- the loader
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> PlannedSampler:  # noqa: ANN401
-        dataset = self.train_dataset if train_dataset is None else train_dataset
-        settings = {
-            "seed": self.args.seed if self.args.data_seed is None else self.args.data_seed,
-            "drop_last": self.args.dataloader_drop_last,
-            **self.order,
-        }
-        self.ordered_sampler = OrderedSampler(dataset, self._train_batch_size * self.args.world_size, **settings)
-        return PlannedSampler(self.ordered_sampler)
-
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """The loader that `Trainer` prepares, with its sharding undone: the sampler gives each process its slice."""
-        loader: DataLoader[Any] = super().get_train_dataloader()
-        shards = loader.batch_sampler
-        if isinstance(shards, BatchSamplerShard):
-            shards.num_processes, shards.process_index, shards.even_batches = 1, 0, False
-        self._loader = loader
-        return loader
+        """Trainer's own loader, with the sampler's batches instead of those that it would cut again."""
+        own = super().get_train_dataloader()
+        batch_size = self.get_total_train_batch_size(self.args) // self.args.gradient_accumulation_steps
+        self.ordered_sampler = self._new_sampler(own.dataset, batch_size)
+        settings = {name: getattr(own, name) for name in _LOADER_SETTINGS}
+        self._loader = ordered_loader(self.accelerator, own.dataset, self.ordered_sampler, **settings)
+        return self._loader
+
+    def _new_sampler(self, dataset: Any, batch_size: int) -> OrderedSampler:  # noqa: ANN401 - any map-style dataset
+        if callable(self.order):
+            return self.order(dataset, batch_size)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        trainers = {"seed": seed, "drop_last": self.args.dataloader_drop_last}
+        return OrderedSampler(dataset, batch_size, **{**trainers, **self.order})
 
     # ---------------------------------------------------------------- planning
 
@@ -175,22 +180,27 @@ class OrderedTrainer(Trainer):
         num_items_in_batch: Any = None,  # noqa: ANN401 - a number or a tensor
     ) -> Any:  # noqa: ANN401
         """Trainer's own; in training its outputs are recorded, and a mean over an uneven slice is put right."""
+        if not self._is_in_training_step:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         given = dict(inputs)
-        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
-        if self._is_in_training_step:
-            if self.score is None and self.record is not None:
-                self._recorded = self.record(given, outputs).detach()
-            if num_items_in_batch is None or not self.args.average_tokens_across_devices:
-                loss = loss * self._sampler().loss_scale
-        return (loss, outputs) if return_outputs else loss
+        with _last_output_of(model) as output:
+            result: Any = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        if self.score is None and self.record is not None:
+            self._recorded = self.record(given, output[0]).detach()
+        if num_items_in_batch is not None and self.args.average_tokens_across_devices:
+            return result
+        scale = self._sampler().loss_scale
+        return (result[0] * scale, result[1]) if return_outputs else result * scale
 
     # ---------------------------------------------------------------- state
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:  # noqa: ANN401
-        super()._save_checkpoint(model, trial)
-        state = self._sampler().state_dict()  # on all processes
-        if self.args.should_save:
-            torch.save(state, Path(self._get_output_dir(trial)) / f"checkpoint-{self.state.global_step}" / STATE_FILE)
+    def save_model(self, output_dir: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Trainer's own
+        """Trainer's own; into the checkpoint of this step goes the sampler's place, too."""
+        super().save_model(output_dir, *args, **kwargs)
+        if output_dir is not None and Path(output_dir).name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
+            state = self._sampler().state_dict()  # on all processes
+            if self.args.should_save:
+                torch.save(state, Path(output_dir) / STATE_FILE)
 
     def _init_training_state(
         self,
@@ -210,3 +220,18 @@ class OrderedTrainer(Trainer):
         sampler = self._sampler()
         sampler.load_state_dict(torch.load(path, weights_only=True))
         return sampler.epoch + (sampler.steps_left == 0), 0
+
+
+@contextmanager
+def _last_output_of(model: nn.Module) -> Iterator[list[Any]]:
+    """What the model gives inside, the last of it: a Trainer need not hand it out, and some would compute it again."""
+    output: list[Any] = []
+
+    def keep(module: nn.Module, inputs: Any, given: Any) -> None:  # noqa: ANN401, ARG001 - a hook's
+        output[:] = [given]
+
+    handle = model.register_forward_hook(keep)
+    try:
+        yield output
+    finally:
+        handle.remove()

@@ -11,6 +11,7 @@ from gradorder.errors import StepError
 from gradorder.orderings.learner import Learner
 from gradorder.ranks import Ranks
 from gradorder.sampler.current import CurrentEpoch, Iteration
+from gradorder.sampler.history import Recorder
 from gradorder.sampler.memory import ScoreMemory
 from gradorder.sampler.notices import Notices
 from gradorder.sampler.planner import EpochPlanner
@@ -35,6 +36,7 @@ class Run:
         self.ranks = ranks
         self.memory = ScoreMemory(planner.num_examples, ranks)
         self.steps = StepCounts(planner)
+        self.history: Recorder | None = None  # unless it is asked for
         self.epoch: CurrentEpoch | None = None  # planned when first needed
         self._learner = planner.ordering.learner(planner.num_examples)
         self._notices = Notices()
@@ -74,8 +76,11 @@ class Run:
     def _plan(self, epoch: int, given: Scores | None, ended: CurrentEpoch | None) -> CurrentEpoch:
         with self.ranks.failing_together(f"planning epoch {epoch}"):
             self.memory.settle()
-            if ended is not None:
-                self.memory.forget(ended.doubtful())
+            doubtful = None if ended is None else ended.doubtful()
+            if doubtful is not None:
+                self.memory.forget(doubtful)
+            if self.history is not None:
+                self.history.settle(doubtful)
             fresh, used = self._scores_for(epoch, given)
             learner = self._learner if ended is None else self._learner_after(ended)
             plan = self.planner.plan(epoch, used, learner.order())
@@ -153,8 +158,11 @@ class Run:
         scores: torch.Tensor | None,
         indices: Sequence[int] | torch.Tensor | None,
         gradients: torch.Tensor | None,
+        margins: torch.Tensor | None = None,
     ) -> None:
         """Count a batch, remember its scores and learn from its gradients."""
+        if margins is not None and (self.history is None or scores is None):
+            raise ValueError("margins are for the history, beside the losses: call record_history() and give both")
         current = self.current()
         epoch = current.plan.epoch
         batch, examples = current.next_examples(indices)
@@ -169,6 +177,10 @@ class Run:
         if scores is not None:
             values = torch.as_tensor(scores).detach()
             self.memory.remember(examples, checks.per_example(f"scores {where}", values, len(examples)))
+            if self.history is not None:
+                if margins is not None:
+                    margins = checks.per_example(f"margins {where}", margins, len(examples)).detach()
+                self.history.note(epoch, examples, values, margins)
         self._learner.learn(examples, rows)
         self._is_stepped = True
         current.iteration.consume(is_verified=indices is not None)
@@ -198,6 +210,7 @@ class Run:
             remembered_scores=self.memory.known(),
             weights=plan.weights,
             learned=self._learner.state(),
+            history={} if self.history is None else self.history.state(),
         )
 
     def load(self, state: SamplerState) -> None:
@@ -206,6 +219,10 @@ class Run:
         learner = self.planner.ordering.learner(self.planner.num_examples)
         learner.load(state.learned)
         place = Iteration.starting_at(state.consumed)
+        if state.history:
+            self.history = Recorder.from_state(state.history, self.planner.num_examples, self.ranks)
+        elif self.history is not None:
+            self.history = Recorder(self.planner.num_examples, self.ranks, self.history.learned_below)
         self._learner = learner
         self.memory.restore(state.remembered_scores)
         self._is_stepped = state.is_stepped

@@ -12,6 +12,7 @@ from gradorder import checks
 from gradorder.orderings import Ordering
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.current import CurrentEpoch
+from gradorder.sampler.history import HALF, History, Recorder
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.layout import Layout
 from gradorder.sampler.loading import loader_of
@@ -194,6 +195,7 @@ class OrderedSampler(DistributedSampler[int]):
         *,
         indices: Sequence[int] | torch.Tensor | None = None,
         gradients: torch.Tensor | None = None,
+        margins: torch.Tensor | None = None,
     ) -> None:
         """Count one batch of this process's loader as consumed, and remember its scores if given.
 
@@ -206,11 +208,12 @@ class OrderedSampler(DistributedSampler[int]):
             scores: one number for each example of the batch, such as its losses.
             indices: the examples of the batch, where the data set hands them out; they are checked.
             gradients: one row for each example, for an ordering that learns from them, and needed by it.
+            margins: `go.margins(logits, targets)`, for the history, if it is recorded.
 
         Raises:
             StepError: no batch was issued for it, or the examples are not those of the batch.
         """
-        self._run.step(scores, indices, gradients)
+        self._run.step(scores, indices, gradients, margins)
 
     @property
     def weights(self) -> torch.Tensor:
@@ -239,6 +242,27 @@ class OrderedSampler(DistributedSampler[int]):
         1.0 unless the next batch is cut in uneven slices.
         """
         return self._current().loss_scale()
+
+    # ---------------------------------------------------------------- history
+
+    def record_history(self, learned_below: float = HALF) -> None:
+        """From now on, keep a few numbers about every example: see `history`, and `go.data_report`.
+
+        Args:
+            learned_below: the loss below which an example is learned, where `step` is not given margins: by default
+                that of a label with half of the probability.
+        """
+        checks.positive("learned_below", learned_below)
+        self._run.history = Recorder(self.num_examples, self._run.ranks, learned_below)
+
+    @property
+    def history(self) -> History | None:
+        """What `step` was told of every example, a number for each; None unless `record_history` was called.
+
+        With several processes it is as the last `set_epoch` or `state_dict` left it.
+        """
+        history = self._run.history
+        return None if history is None else history.columns()
 
     # ---------------------------------------------------------------- state
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 import torch
 
 VERSION = 2
-LEARNED = "learned_"
+PARTS = ("learned", "history")
+"""What has entries of its own: each is saved by itself, under the name of its part and its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,14 @@ class SamplerState:
     weights: torch.Tensor | None = None
     """The weight of each example of the sequence, where they are not all 1."""
     learned: Mapping[str, Any] = field(default_factory=dict)
-    """What the ordering has learned, where it does; every entry is saved by itself, under LEARNED and its name."""
+    """What the ordering has learned, where it does."""
+    history: Mapping[str, Any] = field(default_factory=dict)
+    """What training has seen of every example, where that is recorded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Copies of the tensors, so that a state does not change as the run goes on."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "learned"}
-        values |= {LEARNED + name: value for name, value in self.learned.items()}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in PARTS}
+        values |= {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
         copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
         return {"version": VERSION, **copied}
 
@@ -51,15 +54,18 @@ class SamplerState:
     def from_dict(cls, state: Mapping[str, Any], *, num_examples: int, batch_size: int, seed: int) -> Self:
         """The state, if it is one and was made for a sampler with these settings."""
         own = {"version": VERSION, "num_examples": num_examples, "batch_size": batch_size, "seed": seed}
-        names = [each.name for each in fields(cls) if each.name != "learned"]
+        names = [each.name for each in fields(cls) if each.name not in PARTS]
         required = [name for name in names if cls.__dataclass_fields__[name].default is MISSING]
         for name in ["version", *required]:
             if name not in state:
                 raise ValueError(f"state must be what state_dict() returned, but it has no {name!r}")
             if name in own and state[name] != own[name]:
                 raise ValueError(f"state was made with {name}={state[name]}, but this sampler has {own[name]}")
-        learned = {k.removeprefix(LEARNED): _on_cpu(v) for k, v in state.items() if k.startswith(LEARNED)}
-        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, learned=learned)
+        parts: dict[str, Any] = {
+            part: {k.removeprefix(f"{part}_"): _on_cpu(v) for k, v in state.items() if k.startswith(f"{part}_")}
+            for part in PARTS
+        }
+        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, **parts)
         loaded._check()
         return loaded
 

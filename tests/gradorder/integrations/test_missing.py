@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("framework", ["lightning", "accelerate", "transformers"])
+@pytest.mark.parametrize("framework", ["lightning", "accelerate", "transformers", "trl"])
 def test_a_missing_framework_is_named_with_its_extra(framework):
     code = f"""
 import sys
@@ -24,7 +24,7 @@ def test_importing_the_library_imports_no_framework():
     code = """
 import sys
 import gradorder, gradorder.integrations, gradorder.integrations.planned
-print(sorted({"lightning", "accelerate", "transformers", "torchdata"} & set(sys.modules)))
+print(sorted({"lightning", "accelerate", "transformers", "trl", "torchdata"} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"

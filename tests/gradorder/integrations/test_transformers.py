@@ -24,19 +24,26 @@ LENGTH, VOCABULARY = 6, 32
 
 
 class Sentences(Dataset):
-    """The first token is the number of the example."""
+    """The first token is the number of the example; three to six tokens, then padding."""
 
     def __init__(self):
         generator = torch.Generator().manual_seed(1)
         self.tokens = torch.randint(VOCABULARY, (SIZE, LENGTH), generator=generator)
         self.tokens[:, 0] = torch.arange(SIZE)
+        self.is_token = torch.arange(LENGTH) < 3 + torch.arange(SIZE)[:, None] % 4
 
     def __len__(self):
         return SIZE
 
     def __getitem__(self, index):
         # Nothing predicts the first token; said here, because Trainer would count it in its mean over tokens.
-        return {"input_ids": self.tokens[index], "labels": self.tokens[index].where(torch.arange(LENGTH) > 0, -100)}
+        counts = self.is_token[index] & (torch.arange(LENGTH) > 0)
+        tokens = self.tokens[index]
+        return {
+            "input_ids": tokens,
+            "attention_mask": self.is_token[index].long(),
+            "labels": tokens.where(counts, -100),
+        }
 
 
 def new_model():
@@ -72,7 +79,9 @@ class Rates(TrainerCallback):
         self.rates.append(lr_scheduler.get_last_lr()[0])
 
 
-def trainer_for(folder, *, rescores, checkpoint=None, start_epoch=1, **settings):
+def trainer_for(
+    folder, *, rescores, checkpoint=None, start_epoch=1, order=None, eval_dataset=None, watch=None, **settings
+):
     num_processes = dist.get_world_size() if dist.is_initialized() else 1
     arguments = {
         "num_train_epochs": EPOCHS,
@@ -89,12 +98,15 @@ def trainer_for(folder, *, rescores, checkpoint=None, start_epoch=1, **settings)
         **settings,
     }
     chosen = {"score": go.GradientNorm(causal_losses)} if rescores else {"record": causal_losses_of_outputs}
-    rates = Rates()
+    rates, model = Rates(), new_model()
+    if watch is not None:
+        model.register_forward_hook(watch)
     trainer = Watched(
-        new_model(),
+        model,
         TrainingArguments(str(folder), **arguments),
         train_dataset=Sentences(),
-        order=ORDER | {"start_epoch": start_epoch},
+        eval_dataset=eval_dataset,
+        order=order or ORDER | {"start_epoch": start_epoch},
         callbacks=[rates],
         **chosen,
     )
@@ -121,8 +133,9 @@ def plain(*, rescores):
         for batch in loader:
             model.train()
             losses = causal_losses(model, batch)
+            num_tokens = (batch["labels"] != -100).sum(1)
             optimizer.zero_grad()
-            losses.mean().backward()
+            (losses * num_tokens / num_tokens.sum()).sum().backward()  # Trainer's mean is that over tokens
             optimizer.step()
             batches.append((epoch, batch["input_ids"][:, 0].tolist()))
             sampler.step(None if rescores else losses.detach())
@@ -196,6 +209,30 @@ def test_resuming_from_the_checkpoint_of_every_step(tmp_path, rescores):
         assert resumed.batches == straight.batches[step:], f"stopped after step {step}"
         assert resumed.state.global_step == sum(STEPS)
         assert all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
+
+
+def test_evaluating_after_every_step_changes_nothing(tmp_path):
+    trainer = trainer_for(tmp_path, rescores=False, eval_strategy="steps", eval_steps=1, eval_dataset=Sentences())
+    batches, expected = plain(rescores=False)
+    assert trainer.batches == batches
+    torch.testing.assert_close(weights(trainer.model), expected, rtol=1e-5, atol=1e-7)
+    assert len([entry for entry in trainer.state.log_history if "eval_loss" in entry]) == sum(STEPS)
+
+
+def test_losses_are_recorded_from_the_pass_that_trains(tmp_path):
+    passes = []
+    trainer_for(tmp_path, rescores=False, watch=lambda *_: passes.append(1), gradient_accumulation_steps=2)
+    assert len(passes) == sum(STEPS)
+
+
+def test_the_sampler_of_a_function(tmp_path):
+    def order(dataset, batch_size):
+        return go.recommended(dataset, batch_size, epochs=EPOCHS, budget=0.8, seed=5)
+
+    trainer = trainer_for(tmp_path, rescores=False, order=order)
+    assert trainer.ordered_sampler.seed == 5
+    assert [epoch for epoch, _ in trainer.batches] == [0] * 6 + [1] * 3 + [2] * 6
+    assert trainer.state.global_step == trainer.state.max_steps == 15
 
 
 def test_accumulation_counts_steps_and_takes_the_rest(tmp_path):

@@ -1,0 +1,166 @@
+"""A report on the data: which labels look wrong, what was never learned, what was learned first.
+
+A wrong label contradicts what the other examples teach, so that the model keeps giving it little probability while it
+learns; in the end it may be learned by heart, and then its loss is as small as any. The mean loss over all of training
+tells it from a hard example better than the last one. A label is suspected if its mean loss is above that of guessing,
+ln C for C classes: over training the model gave it less than a class that nothing is known about.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from gradorder import checks
+from gradorder.reporting.page import Shown, page
+from gradorder.reporting.thumbnails import as_data_uri, image_of
+from gradorder.sampler import OrderedSampler
+from gradorder.sampler.history import History
+from gradorder.sampler.labels import Classes
+
+_LISTED = 10
+"""Examples of each kind that a printed report names."""
+
+
+def data_report(
+    sampler: OrderedSampler,
+    dataset: Any = None,  # noqa: ANN401 - any map-style dataset
+    *,
+    labels: Any = None,  # noqa: ANN401 - anything array-like
+    suspect_above: float | None = None,
+) -> "DataReport":
+    """What training has found out about the data.
+
+    Args:
+        sampler: after training, with `record_history()` called before it and every loss given to `step`.
+        dataset: the examples, for thumbnails and for its labels; the sampler's own if not given.
+        labels: one label per example, if the dataset does not keep them as `targets` or `labels`.
+        suspect_above: the mean loss over training above which a label is suspected to be wrong; ln C for the C classes
+            of the labels if not given.
+
+    With several processes call it after `set_epoch` or `state_dict`, which bring together what they know.
+
+    Raises:
+        ValueError: no history was recorded, or there are neither labels nor a bound.
+
+    Example:
+        >>> import gradorder as go
+        >>> sampler = go.OrderedSampler(4, batch_size=4, ordering=go.Sequential())
+        >>> sampler.record_history()
+        >>> for epoch in range(3):
+        ...     sampler.set_epoch(epoch)
+        ...     for _ in sampler.loader():
+        ...         sampler.step(torch.tensor([0.1, 2.0, 0.6, 0.8]) / (1 + epoch))
+        >>> report = data_report(sampler, labels=[0, 1, 0, 1])
+        >>> report.suspects, report.learned_first
+        (tensor([1]), tensor([0, 2, 3, 1]))
+    """
+    history = sampler.history
+    if history is None:
+        raise ValueError("sampler must have a history: call sampler.record_history() before training")
+    data = sampler.dataset if dataset is None else dataset
+    num_examples = checks.map_style_length("dataset", data)
+    if num_examples != sampler.num_examples:
+        raise ValueError(f"dataset must hold the sampler's {sampler.num_examples} examples, got {num_examples}")
+    if suspect_above is None:
+        classes = Classes.of(True if labels is None else labels, data, num_examples)
+        suspect_above = math.log(len(classes.counts))
+    return DataReport(history, data, checks.positive("suspect_above", suspect_above), labels)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DataReport:
+    """What `data_report` found; printed, it is a summary.
+
+    Args:
+        history: what training has seen of every example.
+        dataset: the examples.
+        suspect_above: the mean loss above which a label is suspected.
+        labels: one for each example, if given.
+    """
+
+    history: History
+    dataset: Any
+    suspect_above: float
+    labels: Any = None
+
+    @property
+    def suspects(self) -> torch.Tensor:
+        """The examples whose labels may be wrong, the most suspicious first."""
+        return self._worst_first(self.history.mean_loss > self.suspect_above)
+
+    @property
+    def never_learned(self) -> torch.Tensor:
+        """The examples that were trained on and at no visit learned, the largest mean loss first."""
+        return self._worst_first((self.history.first_learned < 0) & (self.history.visits > 0))
+
+    @property
+    def learned_first(self) -> torch.Tensor:
+        """The examples that were learned, by the epoch in which they were, then by their mean loss."""
+        learned = (self.history.first_learned >= 0).nonzero().flatten()
+        learned = learned[self.history.mean_loss[learned].argsort(stable=True)]
+        return learned[self.history.first_learned[learned].argsort(stable=True)]
+
+    def _worst_first(self, is_chosen: torch.Tensor) -> torch.Tensor:
+        chosen = is_chosen.nonzero().flatten()
+        return chosen[self.history.mean_loss[chosen].argsort(descending=True, stable=True)]
+
+    def columns(self) -> dict[str, torch.Tensor]:
+        """One number per example in each column: the history, and whether the label is suspected."""
+        columns = {each.name: getattr(self.history, each.name) for each in fields(History)}
+        return {**columns, "is_suspect": self.history.mean_loss > self.suspect_above}
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a DataFrame
+        """The columns as a pandas DataFrame, one row per example."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped] # noqa: PLC0415 - only here
+        except ModuleNotFoundError as error:
+            raise ImportError("DataReport.to_pandas needs pandas; DataReport.columns() does not") from error
+        return pd.DataFrame({name: column.numpy() for name, column in self.columns().items()}).rename_axis("example")
+
+    def __str__(self) -> str:
+        """A summary with the first few of each kind."""
+        num_seen = int((self.history.visits > 0).sum())
+        lines = [f"{num_seen} of {len(self.history.visits)} examples were trained on"]
+        for title, examples in self._kinds():
+            named = ", ".join(map(str, examples[:_LISTED].tolist())) + (", ..." if len(examples) > _LISTED else "")
+            lines.append(f"{title}: {len(examples)}" + (f" ({named})" if named else ""))
+        return "\n".join(lines)
+
+    def _kinds(self) -> list[tuple[str, torch.Tensor]]:
+        return [
+            ("suspected wrong labels", self.suspects),
+            ("never learned", self.never_learned),
+            ("learned first", self.learned_first),
+        ]
+
+    def write_page(self, path: str | Path, *, at_most: int = 60) -> None:
+        """One HTML file with thumbnails of each kind, for a dataset of images; it needs no network.
+
+        Args:
+            path: of the file.
+            at_most: thumbnails of each kind.
+
+        Raises:
+            TypeError: an example is not an image, or does not begin with one.
+        """
+        sections = {title: [self._shown(int(i)) for i in examples[:at_most]] for title, examples in self._kinds()}
+        Path(path).write_text(page(str(self), sections), encoding="utf-8")
+
+    def _shown(self, example: int) -> Shown:
+        given = self.dataset[example]
+        label = given[1] if self.labels is None and isinstance(given, tuple | list) and len(given) > 1 else None
+        label = label if self.labels is None else self.labels[example]
+        history = self.history
+        first = int(history.first_learned[example])
+        told = {
+            "label": "" if label is None else str(label.item() if isinstance(label, torch.Tensor) else label),
+            "mean loss": f"{float(history.mean_loss[example]):.2f}",
+            "last loss": f"{float(history.last_loss[example]):.2f}",
+            "learned": "never" if first < 0 else f"in epoch {first}",
+            "forgotten": f"{int(history.times_forgotten[example])} times",
+        }
+        return Shown(example, as_data_uri(image_of(given)), {name: value for name, value in told.items() if value})
