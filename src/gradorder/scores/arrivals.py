@@ -22,12 +22,22 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._sent: dict[Edge, list[torch.Tensor]] = {}
-        self._stranger: str | None = None
+        self._strangers: dict[Node, str] = {}
+        self._found: Walk | None = None
 
-    def watch(self, found: Walk, stack: ExitStack) -> None:
-        """Look at every operation of a graph but the one that gives the losses."""
-        for node, step in found.steps.items():
-            edges = [edge if edge[0] in found.steps else None for edge in step.edges]
+    def watch(self, found: Walk, stack: ExitStack, *, down_to_parameters: bool = False) -> None:
+        """Look at every operation of a graph but the one that gives the losses.
+
+        Args:
+            found: the graph.
+            stack: when it is closed, nobody looks any more.
+            down_to_parameters: look at what all examples share, too, and at the parameters.
+        """
+        self._found = found
+        nodes = [*found.steps, *(found.shared_nodes - found.steps.keys() if down_to_parameters else ())]
+        known = set(nodes)
+        for node in nodes:
+            edges = [edge if edge[0] in known else None for edge in node.next_functions]
             stack.callback(node.register_hook(partial(self._keep, edges)).remove)
             if node is not found.root:
                 stack.callback(node.register_prehook(partial(self._compare, node)).remove)
@@ -35,16 +45,18 @@ class Arrivals:
     def restart(self) -> None:
         """Another backward pass through the same graph begins."""
         self._sent.clear()
-        self._stranger = None
+        self._strangers.clear()
 
-    def check(self) -> None:
-        """Raise if a gradient has come from elsewhere."""
-        if self._stranger is not None:
-            raise ValueError(
-                f"another term than the losses sends gradients through {self._stranger} in the same backward pass, and "
-                "they cannot be told from the examples' own: add that term to the losses of the examples, or run its "
-                "backward pass separately"
-            )
+    def check(self, *, down_to_parameters: bool = False) -> None:
+        """Raise if a gradient of the examples has come from elsewhere, or one that is shared."""
+        known = () if self._found is None else self._found.steps
+        for node, name in self._strangers.items():
+            if node in known or down_to_parameters:
+                raise ValueError(
+                    f"another term than the losses sends gradients through {name} in the same backward pass, and they "
+                    "cannot be told from the examples' own: add that term to the losses of the examples, or run its "
+                    "backward pass separately"
+                )
 
     def _keep(self, edges: list[Edge | None], sent: tuple[torch.Tensor | None, ...], _got: object) -> None:
         for edge, gradient in zip(edges, sent, strict=True):
@@ -57,7 +69,7 @@ class Arrivals:
             if gradient is None or (len(known) == 1 and known[0] is gradient):
                 continue
             if not known or not _is_sum(gradient, known):
-                self._stranger = self._stranger or type(node).__name__
+                self._strangers[node] = type(node).__name__
 
 
 def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:

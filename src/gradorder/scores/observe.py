@@ -17,16 +17,23 @@ from functools import partial
 import torch
 from torch import nn
 
+from gradorder.precision import widened
 from gradorder.scores.arrivals import Arrivals
 from gradorder.scores.by_graph import in_full_precision, met, passed_on
 from gradorder.scores.graph import Junction, SquaredNorms, UnprovenError, Walk, walk
+from gradorder.scores.graph.forms import row_squares
+from gradorder.scores.graph.operations import LEAF, Node
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.wrapped import has_flat_parameters, is_sharded, unwrapped
 
 
 @contextmanager
-def observe_gradient_norms(model: nn.Module) -> Iterator["SeenGradients"]:
+def observe_gradient_norms(model: nn.Module, *, batch_gradient: bool = False) -> Iterator["SeenGradients"]:
     """Read exact per-example gradient norms from the training steps inside this context.
+
+    Args:
+        model: in training.
+        batch_gradient: also measure the norm of the batch's own gradient, for `NoiseScale`.
 
     Example:
         >>> from torch.nn import functional as F
@@ -48,7 +55,7 @@ def observe_gradient_norms(model: nn.Module) -> Iterator["SeenGradients"]:
     """
     with ExitStack() as stack:
         _refuse_batch_statistics(unwrapped(model), stack)
-        yield SeenGradients(model, stack)
+        yield SeenGradients(model, stack, batch_gradient=batch_gradient)
 
 
 class SeenGradients:
@@ -57,9 +64,10 @@ class SeenGradients:
     Args:
         model: in training.
         stack: closed when the observation ends.
+        batch_gradient: whether the batch's own gradient is measured, too.
     """
 
-    def __init__(self, model: nn.Module, stack: ExitStack) -> None:
+    def __init__(self, model: nn.Module, stack: ExitStack, *, batch_gradient: bool = False) -> None:
         model = unwrapped(model)
         if has_flat_parameters(model):
             raise ValueError(
@@ -71,6 +79,8 @@ class SeenGradients:
         self._hooks = stack.enter_context(ExitStack())
         self._stack = stack
         self._reason: str | None = None
+        self._measures_batch = batch_gradient
+        self._batch_squares: dict[Node, torch.Tensor] = {}
         self._norms: SquaredNorms | None = None
         self._weights: torch.Tensor | None = None
         self._arrivals = Arrivals()
@@ -104,17 +114,48 @@ class SeenGradients:
         """A backward pass has reached the losses."""
         norms.restart()
         self._arrivals.restart()
+        self._batch_squares.clear()
         if norms is self._norms:
             self._weights = weights.detach()
 
     def _watch(self, found: Walk, norms: SquaredNorms) -> None:
         self._arrivals = Arrivals()
-        self._arrivals.watch(found, self._hooks)
+        self._arrivals.watch(found, self._hooks, down_to_parameters=self._measures_batch)
+        if self._measures_batch:
+            for leaf in {node for node in found.shared_nodes if type(node).__name__ == LEAF}:
+                if self._counted is None or id(leaf.variable) in self._counted:
+                    self._hooks.callback(leaf.register_prehook(partial(self._measure, leaf)).remove)
         for junction in found.junctions:
             hook = junction.step.node.register_prehook(partial(self._met, norms, junction))
             self._hooks.callback(hook.remove)
         for node in {shared.edge[0] for shared in found.shared.values() if shared.parameter is None}:
             self._hooks.callback(node.register_prehook(partial(passed_on, norms, node)).remove)
+
+    def _measure(self, leaf: Node, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        if gradients[0] is not None:
+            self._batch_squares[leaf] = row_squares(widened(gradients[0].detach()).to_dense().unsqueeze(0))[0]
+
+    @property
+    def batch_gradient_norm(self) -> torch.Tensor:
+        """||mean_i grad f_i|| of the batch whose backward pass has just run, with `batch_gradient=True`.
+
+        Raises:
+            RuntimeError: it was not asked for, or the backward pass has not run.
+            ValueError: the examples have different weights in the loss, or something else than the losses sent
+                gradients to the parameters.
+        """
+        if not self._measures_batch:
+            raise RuntimeError(
+                "the batch's gradient is measured with observe_gradient_norms(model, batch_gradient=True)"
+            )
+        norms = self.norms  # checks that the pass is complete
+        self._arrivals.check(down_to_parameters=True)
+        weights = self._weights
+        assert weights is not None  # noqa: S101 - norms would have raised
+        if bool((weights - weights[0]).abs().max() > 1e-5 * weights[0].abs()):
+            raise ValueError("the examples must have equal weights in the loss for the gradient of their mean")
+        squares = sum(self._batch_squares.values(), torch.zeros((), device=norms.device))
+        return squares.sqrt() / (len(weights) * weights[0].abs())
 
     def _met(self, norms: SquaredNorms, junction: Junction, gradients: tuple[torch.Tensor | None, ...]) -> None:
         """What fails here must not fail the training step: it is said when the norms are asked for."""

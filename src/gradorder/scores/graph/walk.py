@@ -64,6 +64,8 @@ class Walk:
     steps: dict[Node, Step]
     junctions: list[Junction]
     shared: dict[Edge, Shared]
+    shared_nodes: set[Node]
+    """What no example has for itself: operations on parameters alone, and the parameters' leaves."""
     leaves: dict[Node, Place]
     """Where the examples are in leaves that are no parameters, such as inputs that require grad."""
 
@@ -102,7 +104,7 @@ def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, L
     for node in seen:
         if node in steps:
             raise UnprovenError(f"{kind_of(node)}: what it gives is used by all examples: examples are mixed")
-    return Walk(losses.grad_fn, {node: step for node, (step, _) in steps.items()}, junctions, shared, leaves)
+    return Walk(losses.grad_fn, {node: step for node, (step, _) in steps.items()}, junctions, shared, seen, leaves)
 
 
 def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
@@ -118,7 +120,7 @@ def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     counting = {node: step for node, step in leaves.items() if _counts(node.variable, counted)}
     junctions = [Junction(step, {0: (node, 0)}) for node, step in counting.items()]
     shared = {(node, 0): Shared((node, 0), [node.variable], 1, node.variable) for node in counting}
-    return Walk(losses.grad_fn, steps, junctions, shared, {node: Place(1) for node in leaves})
+    return Walk(losses.grad_fn, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
 
 
 def _steps(
