@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
+BENCH := .[lab,transformers]
 PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
 PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
 WORKERS ?= 2
@@ -91,7 +92,7 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 # a torchvision among it that nothing here needs; what they do need is named.
 $(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
-	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[lab,transformers]')
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '$(BENCH)')
 	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt $(PEERS_NEED))
 	@$(call installed,$(BENCH_PYTHON),--no-deps $(PEERS))
 	@touch $@

@@ -8,6 +8,7 @@ from gradorder.adviser import Advice, advise
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError
 from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
+from gradorder.noise_scale import NoiseScale
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.recommended import recommended
 from gradorder.reporting import DataReport, data_report
@@ -18,8 +19,6 @@ from gradorder.scores import (
     LastLayerBound,
     LogitError,
     Loss,
-    NoiseScale,
-    NormsExplained,
     explain_norms,
     gradient_norms,
     observe_gradient_norms,
@@ -44,7 +43,6 @@ __all__ = [
     "Loss",
     "NoiseScale",
     "NonFiniteScoresError",
-    "NormsExplained",
     "OrderedSampler",
     "RankError",
     "StepError",

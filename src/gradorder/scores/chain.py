@@ -20,6 +20,8 @@ _DTYPES = (torch.float32, torch.float64)
 
 def chain_of(model: nn.Module) -> list[nn.Module] | None:
     """The layers, if the model is a chain, all of it is trained, in full precision, and nobody watches its parts."""
+    if nn.modules.module._has_any_global_hook():  # noqa: SLF001 - no public way
+        return None
     if type(model) is nn.Linear and not _is_watched(model):
         found: list[nn.Module] = [model]
     elif type(model) is nn.Sequential and not _is_watched(model):

@@ -407,3 +407,12 @@ def test_the_slow_way_agrees_with_the_fast_one():
     model, batch, losses = make("U-Net", 4)
     fast = go.gradient_norms(model, batch, losses)
     torch.testing.assert_close(fast, vectorized.norms_and_losses(model, batch, go.cross_entropy)[0], rtol=1e-5, atol=0)
+
+
+def test_a_hook_on_all_modules_is_not_passed_by():
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, output: 2 * output)
+    try:
+        torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
+    finally:
+        handle.remove()

@@ -5,6 +5,7 @@ place of the examples in its outputs, and the shapes around it; it gives the pla
 that all examples share, such as a weight. An operation that is not listed here proves nothing (`UnprovenError`).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -104,7 +105,7 @@ def kind_of(node: Node) -> str:
 
 @cache
 def _kind(node_type: type) -> str:
-    return node_type.__name__.partition("Backward")[0]
+    return re.sub(r"Backward\d*$", "", node_type.__name__)
 
 
 def output_shape(node: Node, number: int) -> Shape:
