@@ -298,6 +298,7 @@ def test_a_grid_search_over_orderings_and_schedules():
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:OrderedSGDClassifier predicts")  # labels that nothing tells apart
 def test_sparse_rows_are_never_made_dense():
     sparse = sp.random_array((300, 3_000_000), density=1e-5, format="csr", rng=np.random.default_rng(0))
     labels = np.arange(300) % 2
