@@ -123,7 +123,9 @@ class _Server(ThreadingHTTPServer):
         self.names = {f"{name}:{own_port}" for name in (ADDRESS, "localhost")}
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the base class
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):  # a reader who leaves is no error
+        has_left = isinstance(sys.exception(), ConnectionError | TimeoutError)
+        is_closed = request.fileno() < 0  # by Ctrl-C, which closes what is just being answered
+        if not has_left and not is_closed:
             super().handle_error(request, client_address)
 
 

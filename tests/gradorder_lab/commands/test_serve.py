@@ -208,6 +208,18 @@ def test_ctrl_c_ends_it_cleanly(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_is_shown_unless_ctrl_c_has_closed_the_connection(listening, capsys):
+    ours, theirs = socket.socketpair()
+    for _ in range(2):
+        try:
+            raise OSError("the disk is gone")
+        except OSError:
+            listening.handle_error(ours, ("127.0.0.1", 1))
+        ours.close()
+    theirs.close()
+    assert capsys.readouterr().err.count("the disk is gone") == 2  # one traceback: the line of code, and the message
+
+
 def test_a_port_without_serve_is_wrong_usage(tmp_path):
     with gradorder("report", "--port", "80", "--out", str(tmp_path)) as process:
         _, errors = process.communicate(timeout=60)
