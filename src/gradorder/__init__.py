@@ -5,7 +5,7 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 
 from gradorder import bounds, orderings, selection
 from gradorder.adviser import Advice, advise
-from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError
+from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
 from gradorder.noise_scale import NoiseScale
@@ -48,6 +48,7 @@ __all__ = [
     "ProgressLR",
     "RankError",
     "StepError",
+    "UnknownStepsError",
     "advise",
     "bounds",
     "cross_entropy",

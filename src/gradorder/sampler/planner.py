@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from gradorder import checks
+from gradorder.errors import UnknownStepsError
 from gradorder.orderings import Order, Ordering, Request, Shuffled
 from gradorder.orderings.ordering import checked_order
 from gradorder.sampler.labels import Classes
@@ -72,7 +73,7 @@ class EpochPlanner:
         """The training steps of an epoch, scores provided."""
         steps = self.known_steps(epoch)
         if steps is None:
-            raise ValueError(
+            raise UnknownStepsError(
                 f"the steps of epoch {epoch} cannot be known before set_epoch({epoch}): {self.ordering} decides then "
                 "what to leave out. Ask for planned epochs only, and let step sizes follow sampler.progress, as "
                 "go.ProgressLR(optimizer, sampler) does"

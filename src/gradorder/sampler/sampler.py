@@ -131,7 +131,7 @@ class OrderedSampler(DistributedSampler[int]):
         first epoch has none and will be complete: say so with `start_epoch=1`, or ask after `set_epoch(0)`.
 
         Raises:
-            ValueError: an epoch is not planned yet, and the ordering decides only then what to leave out.
+            UnknownStepsError: an epoch is not planned yet, and the ordering decides only then what to leave out.
         """
         checks.integer("first_epoch", first_epoch, minimum=0)
         checks.integer("last_epoch", last_epoch, minimum=first_epoch)
