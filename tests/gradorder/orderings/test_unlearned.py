@@ -6,7 +6,7 @@ import torch
 import gradorder as go
 from gradorder.seeding import epoch_generator
 
-LEARNED, HARD = 0.05, 2.0
+LEARNED, HARD, HOPELESS = 0.02, 2.0, 9.0
 
 
 def visited(losses, *, epoch=0, ordering=None, known=None):
@@ -15,21 +15,24 @@ def visited(losses, *, epoch=0, ordering=None, known=None):
     return (ordering or go.Unlearned()).order(request).indices.tolist()
 
 
-def by_the_rule(losses, epoch, probability=0.9, share=0.35, every=8):
+def by_the_rule(losses, epoch, probability=0.95, share=0.35, every=8):
     """Example by example, as the docstring says."""
-    limit = min(-math.log(probability), share * sum(losses) / len(losses))
-    hard = {i for i, loss in enumerate(losses) if loss > limit}
+    mean, everybody = sum(losses) / len(losses), range(len(losses))
+    learned = {i for i in everybody if losses[i] <= min(-math.log(probability), share * mean)}
+    hopeless = {i for i in everybody if losses[i] > max(-math.log(0.1), 3 * mean)} if learned else set()
     least = math.ceil(0.2 * len(losses))
-    if len(hard) < least:
+    if len(losses) - len(learned) < least:
         lowest = sorted(losses, reverse=True)[least - 1]
-        hard = {i for i, loss in enumerate(losses) if loss >= lowest}
-    return hard | {i for i in range(len(losses)) if i % every == epoch % every}
+        learned, hopeless = {i for i in everybody if losses[i] < lowest}, set()
+    turn = {i for i in everybody if i % every == epoch % every}
+    return (set(everybody) - learned - {i for i in hopeless if i % 3 != epoch % 3}) | turn
 
 
 @pytest.mark.parametrize("epoch", [0, 3, 8, 13])
-@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 100.0])
-def test_it_visits_what_the_rule_says(epoch, scale):
-    losses = scale * torch.rand(101, generator=torch.Generator().manual_seed(epoch), dtype=torch.float64) ** 4
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("power", [1, 4, 12])
+def test_it_visits_what_the_rule_says(epoch, scale, power):
+    losses = scale * torch.rand(101, generator=torch.Generator().manual_seed(epoch), dtype=torch.float64) ** power
     order = visited(losses, epoch=epoch)
     assert len(order) == len(set(order))
     assert set(order) == by_the_rule(losses.tolist(), epoch)
@@ -58,13 +61,28 @@ def test_every_example_comes_back():
 
 
 def test_a_loss_is_learned_by_its_probability_and_beside_the_others():
-    nearly, hard = torch.full((10,), -math.log(0.91)), torch.full((10,), 1.0)
+    nearly, hard = torch.full((10,), -math.log(0.96)), torch.full((10,), 1.0)
     others = go.Unlearned(every=1000)
     assert set(visited(torch.cat([nearly, hard]), epoch=999, ordering=others)) == set(range(10, 20))
-    not_quite = torch.full((10,), -math.log(0.89))
+    not_quite = torch.full((10,), -math.log(0.94))
     assert len(visited(torch.cat([not_quite, hard]), epoch=999, ordering=others)) == 20
     # small numbers, but not beside the others: another unit of the loss changes nothing
     assert len(visited(torch.cat([0.01 * nearly, 0.01 * 2 * nearly]), epoch=999, ordering=others)) == 20
+
+
+def test_what_looks_wrong_comes_every_third_epoch():
+    losses = torch.full((90,), LEARNED)
+    losses[:30], losses[30:36] = HARD, HOPELESS
+    ordering = go.Unlearned(every=1000)
+    seen = [set(visited(losses, epoch=epoch, ordering=ordering)) for epoch in range(90, 93)]
+    assert all(epoch >= set(range(30)) for epoch in seen)
+    assert [sorted(epoch & set(range(30, 36))) for epoch in seen] == [[30, 33], [31, 34], [32, 35]]
+
+
+def test_nothing_looks_wrong_before_anything_is_learned():
+    losses = torch.ones(100)
+    losses[:5] = 50.0
+    assert len(visited(losses, epoch=1)) == 100
 
 
 def test_what_was_never_scored_is_visited_first():
