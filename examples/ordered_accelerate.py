@@ -28,8 +28,9 @@ def main(epochs: int = 10) -> float:
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 
-    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1)
+    sampler = go.recommended(train, batch_size=64, epochs=epochs)
     loader = ordered_loader(accelerator, train, sampler)
+    scheduler = go.ProgressLR(optimizer, sampler)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 
     for epoch in range(epochs):
@@ -41,6 +42,7 @@ def main(epochs: int = 10) -> float:
             accelerator.backward(losses.mean() * sampler.loss_scale)
             optimizer.step()
             sampler.step(losses.detach())
+            scheduler.step()
             num_trained += len(targets)
         inputs, targets = test.tensors
         accuracy: float = (model(inputs).argmax(1) == targets).double().mean().item()

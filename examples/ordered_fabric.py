@@ -31,8 +31,9 @@ def main(epochs: int = 10) -> float:
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9))
 
-    sampler = go.OrderedSampler(train, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1)
+    sampler = go.recommended(train, batch_size=64, epochs=epochs)
     loader = fabric.setup_dataloaders(ordered_loader(train, sampler))
+    scheduler = go.ProgressLR(optimizer, sampler)
 
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
@@ -43,6 +44,7 @@ def main(epochs: int = 10) -> float:
             fabric.backward(losses.mean() * sampler.loss_scale)
             optimizer.step()
             sampler.step(losses.detach())
+            scheduler.step()
             num_trained += len(targets)
         inputs, targets = test.tensors
         accuracy: float = (model(inputs).argmax(1) == targets).double().mean().item()

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import gradorder as go
-from gradorder.integrations.lightning import OrderedTraining
+from gradorder.integrations.lightning import OrderedTraining, sampler_of
 
 
 def rings(num_examples: int, seed: int) -> TensorDataset:
@@ -26,17 +26,16 @@ def rings(num_examples: int, seed: int) -> TensorDataset:
 class Classifier(LightningModule):
     """Tells points by their ring."""
 
-    def __init__(self) -> None:
+    def __init__(self, epochs: int) -> None:
         super().__init__()
+        self.epochs = epochs
         self.model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
         self.train_set, self.test_set = rings(4000, seed=1), rings(1000, seed=2)
         self.num_trained = 0
 
     def train_dataloader(self) -> DataLoader[Any]:
         """The loader, with an order."""
-        self.sampler = go.OrderedSampler(
-            self.train_set, batch_size=64, ordering=go.PlackettLuce(), keep=0.5, start_epoch=1
-        )
+        self.sampler = go.recommended(self.train_set, batch_size=64, epochs=self.epochs)
         return DataLoader(self.train_set, self.sampler.loader_batch_size, sampler=self.sampler)
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], _index: int) -> dict[str, torch.Tensor]:
@@ -59,15 +58,17 @@ class Classifier(LightningModule):
         accuracy: float = (self.model(inputs).argmax(1) == targets).double().mean().item()
         return accuracy
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """As in plain_torch.py."""
-        return torch.optim.SGD(self.parameters(), lr=0.03, momentum=0.9)
+    def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
+        """The step size follows the run's progress."""
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.03, momentum=0.9)
+        scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer))
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
 
 def main(epochs: int = 10) -> float:
     """Train and return the test accuracy."""
     torch.manual_seed(0)
-    classifier = Classifier()
+    classifier = Classifier(epochs)
     trainer = Trainer(
         max_epochs=epochs,
         accelerator="cpu",

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -81,7 +82,7 @@ def main(epochs: int = 10) -> float:
             folder,
             num_train_epochs=epochs,
             learning_rate=0.03,
-            lr_scheduler_type="constant",
+            lr_scheduler_type="cosine",
             optim="sgd",
             optim_args="momentum=0.9",
             max_grad_norm=0.0,
@@ -97,7 +98,7 @@ def main(epochs: int = 10) -> float:
             args,
             train_dataset=Examples(rings(4000, seed=1)),
             callbacks=[progress],
-            order={"ordering": go.PlackettLuce(), "keep": 0.5, "start_epoch": 1},
+            order=partial(go.recommended, epochs=epochs),
             record=losses,
         ).train()
     return progress.accuracy

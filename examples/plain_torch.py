@@ -24,6 +24,7 @@ def main(epochs: int = 10) -> float:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 
     loader = DataLoader(train, batch_size=64, shuffle=True)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
 
     for epoch in range(epochs):
         num_trained = 0
@@ -32,6 +33,7 @@ def main(epochs: int = 10) -> float:
             optimizer.zero_grad()
             losses.mean().backward()
             optimizer.step()
+            scheduler.step()
             num_trained += len(targets)
         inputs, targets = test.tensors
         accuracy: float = (model(inputs).argmax(1) == targets).double().mean().item()

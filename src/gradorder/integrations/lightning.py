@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from gradorder.integrations.planned import PlannedSampler
 from gradorder.integrations.versions import check_version
+from gradorder.progress_lr import ProgressLR
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 
@@ -129,6 +130,9 @@ class OrderedTraining(Callback):
         del pl_module, batch, batch_idx
         scores = outputs.get("scores") if isinstance(outputs, dict) and self.score is None else None
         sampler_of(trainer).step(scores)
+        for config in trainer.lr_scheduler_configs:  # Trainer stepped them before the batch was counted
+            if isinstance(config.scheduler, ProgressLR):
+                config.scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
         """The sampler's place, for the trainer's checkpoint."""
