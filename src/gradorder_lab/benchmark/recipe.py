@@ -17,7 +17,7 @@ from gradorder_lab.training.step_sizes import half_cosine
 
 EXPERIMENT = "compare"
 
-_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes"})
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "margin", "seeds"})
 
 
 @final

@@ -1,6 +1,6 @@
 """What is learned: data, network, and how long plain training takes on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,18 @@ from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
 from gradorder_lab.data.snippets import snippets
+from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 
-TABLES = {"terrain": terrain, "snippets": snippets}
+TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = {
+    "terrain": lambda _: terrain(),
+    "snippets": lambda _: snippets(),
+    "sst2": sst2,
+}
+"""What is no data set of images: training and test set and the number of classes, read from this directory or made."""
+
 DATA_NAMES = (*data_sets.SOURCES, *TABLES)
 
 _HELD_OUT = 0.1
@@ -43,6 +50,8 @@ class Task:
         weight_decay: of SGD.
         wrong_labels: the share of training labels that are replaced.
         rarest: the share of its training examples that the last class is left with; the others in between.
+        margin: how many points below plain training's accuracy still count as reached.
+        seeds: how often the benchmark runs each method: more where a run is cheap.
     """
 
     name: str
@@ -56,6 +65,8 @@ class Task:
     weight_decay: float = 0.0
     wrong_labels: float = 0.0
     rarest: float = 1.0
+    margin: float = 0.1
+    seeds: int = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +105,7 @@ def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple
     if data in data_sets.SOURCES:
         train, test = data_sets.load(data, data_dir=directory, size="cpu")
         return train if num_train is None else train.subset(num_train), test, train.num_classes
-    return TABLES[data]() if data in TABLES else _from_file(Path(own.unmarked(data)))
+    return TABLES[data](directory) if data in TABLES else _from_file(Path(own.unmarked(data)))
 
 
 def _from_file(path: Path) -> tuple[Examples, Examples, int]:
