@@ -157,8 +157,8 @@ def compare(
     model: Annotated[
         str,
         typer.Option(
-            help="2-layer, 7-layer, resnet20, resnet18, transformer, bag-of-words, or module:function of your own, called "
-            "with the number of classes and the shape of one example."
+            help="2-layer, 7-layer, resnet20, resnet18, transformer, bag-of-words, or module:function of your own, "
+            "called with the number of classes and the shape of one example."
         ),
     ] = "2-layer",
     method: Annotated[
