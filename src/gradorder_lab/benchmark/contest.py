@@ -243,9 +243,13 @@ def _runs(contest: Contest, method: str, budget: float, store: Rowed) -> Runs:
     by_seed = store.rows(contest.recipe(method, budget, store))
     rows = [by_seed[seed] for seed in range(contest.seeds_of(method))]
     costs = {name: np.array([row[name][-1] for row in rows]) for name in COSTS}
-    return Runs(budget, np.array([row["test_accuracy"][-1] for row in rows]), costs)
+    return Runs(budget, np.array([_goodness(contest.task, row) for row in rows]), costs)
 
 
-def _mean(store: Rowed, recipe: Recipe, seeds: int) -> float:
+def _mean(store: Rowed, recipe: CompareRecipe, seeds: int) -> float:
     by_seed = store.rows(recipe)
-    return float(np.mean([by_seed[seed]["test_accuracy"][-1] for seed in range(seeds)]))
+    return float(np.mean([_goodness(recipe.task, by_seed[seed]) for seed in range(seeds)]))
+
+
+def _goodness(task: Task, row: Rows) -> float:
+    return task.measure.goodness(float(row[f"test_{task.measure.name}"][-1]))

@@ -50,6 +50,7 @@ class CompareRecipe(Recipe):
     weight_decay: float
     wrong_labels: float
     rarest: float
+    losses: str | None = None
 
     @classmethod
     def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:
@@ -71,7 +72,9 @@ class CompareRecipe(Recipe):
         """Train and measure."""
         split = tasks.load_split(self.task, None if workspace is None else workspace.data, validates=self.validates)
         method = named(self.method)
-        given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed)
+        given = Circumstances(
+            split.train.labels, self.batch_size, self.epochs, self.budget, seed, tasks.own_losses(self.task)
+        )
         epochs = method.num_epochs(self.epochs, self.budget)
         run = benchmark_run(self.task, split, method.build(given), self.step_size, epochs, seed)
         # Where the step size is too large for it, a method that looks at losses ends when they are not finite any
@@ -93,7 +96,15 @@ def benchmark_run(task: Task, split: Split, strategy: Strategy, step_size: float
         model.parameters(), lr=step_size, momentum=task.momentum, weight_decay=task.weight_decay
     )
     lengths = _epoch_lengths(strategy.sampler, epochs)
-    return NetworkRun(model, optimizer, strategy, half_cosine(step_size, lengths), split.train, {"test": split.test})
+    return NetworkRun(
+        model,
+        optimizer,
+        strategy,
+        half_cosine(step_size, lengths),
+        split.train,
+        {"test": split.test},
+        losses=tasks.own_losses(task),
+    )
 
 
 def _epoch_lengths(sampler: OrderedSampler, epochs: int) -> list[float]:

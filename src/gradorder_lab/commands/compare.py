@@ -1,6 +1,6 @@
 """`gradorder compare`: a probe of a task, then the methods on it, with paired seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,13 +49,14 @@ class Request:
 def compare(request: Request, out: Path) -> None:
     """Probe, compare, print."""
     contest = planned(request)
+    data = _data_place(request)
     console = Console()
     console.print(f"[bold]A probe of {request.task.name}, after one epoch of plain training[/bold]")
-    console.print(probe(request.task, request.data_dir).text, highlight=False, markup=False)
+    console.print(probe(contest.task, data).text, highlight=False, markup=False)
     if request.probe_only:
         return
     console.print()
-    standings = compared(contest, out, jobs=request.jobs, data=request.data_dir, console=console)
+    standings = compared(contest, out, jobs=request.jobs, data=data, console=console)
     show_standings(console, standings)
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
 
@@ -72,23 +73,37 @@ def planned(request: Request) -> Contest:
     wrong = [budget for budget in request.budgets if not 0 < budget <= 1]
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
-    methods = dict.fromkeys((BASELINE, *(chosen or CORE)))
-    budgets = sorted({*request.budgets, 1.0})
     task = _marked(request.task)
+    methods = dict.fromkeys((BASELINE, *(chosen or _suitable(CORE, task))))
+    if unsuitable := set(methods) - set(_suitable(methods, task)):
+        raise LabError(f"--method {min(unsuitable)!r} needs classes, and {task.name} has none")
+    budgets = sorted({*request.budgets, 1.0})
     _check_budgets(task, methods, budgets)
     return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds)
 
 
+def _suitable(methods: Iterable[str], task: Task) -> list[str]:
+    return [name for name in methods if task.has_classes or not named(name).needs_classes]
+
+
 def _marked(task: Task) -> Task:
     """The task with the hashes of the files that the user brings along: a changed file is another task."""
-    data, model = Path(task.data), task.model
-    is_own_file = task.data not in tasks.DATA_NAMES and data.is_file()
-    is_own_model = model not in MODELS and ":" in model
+    is_own_model = task.model not in MODELS and ":" in task.model
     return replace(
         task,
-        data=own.with_hash(task.data, data) if is_own_file else task.data,
-        model=own.marked(model, "--model") if is_own_model else model,
+        data=own.content(Path(task.data)) if _is_own_file(task) else task.data,
+        model=own.marked(task.model, "--model") if is_own_model else task.model,
+        losses=None if task.losses is None else own.marked(task.losses, "--losses"),
     )
+
+
+def _is_own_file(task: Task) -> bool:
+    return task.data not in tasks.DATA_NAMES and Path(task.data).is_file()
+
+
+def _data_place(request: Request) -> Path | None:
+    """Where runs find their data: the user's own file, or the directory with the files of the data sets."""
+    return Path(request.task.data).resolve() if _is_own_file(request.task) else request.data_dir
 
 
 def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets: Sequence[float]) -> None:
@@ -107,7 +122,8 @@ def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets
 def probe(task: Task, data_dir: Path | None) -> go.Advice:
     """The library's advice, one epoch of plain training after the start: before it, all gradients look alike."""
     split = tasks.load_split(task, data_dir, validates=False)
-    return go.advise(_after_one_epoch(task, split).model, _MapStyle(split.train), batch_size=task.batch_size)
+    model = _after_one_epoch(task, split).model
+    return go.advise(model, _MapStyle(split.train), losses=tasks.own_losses(task), batch_size=task.batch_size)
 
 
 def _after_one_epoch(task: Task, split: Split) -> NetworkRun:

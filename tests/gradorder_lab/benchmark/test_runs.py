@@ -16,6 +16,7 @@ from gradorder_lab.benchmark.running import compared
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training.network import NetworkRun
 
 
@@ -166,9 +167,11 @@ def test_wrong_settings_are_refused_before_anything_runs(own_task, change, messa
     [
         (None, "--data must be one of mnist, .* or an .npz file"),
         ({"x_train": np.ones((3, 2))}, "--data must be one of .*y_train"),
-        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per row of x_train"),
-        ({"y_train": np.array([0, 1])}, "y_train must hold one whole number per row of x_train"),
-        ({"y_test": np.array([0, -1, 1])}, "labels must be 0, 1, 2, ..., got negative ones"),
+        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per example, .* name a function with --losses"),
+        ({"y_train": np.zeros((3, 2), dtype=int)}, "y_train must hold one whole number per example"),
+        ({"y_train": np.array([0, 1])}, "y_train must have one row per row of x_train"),
+        ({"y_test": np.array(1)}, "y_test must have one row per row of x_test"),
+        ({"y_test": np.array([0, -1, 1])}, "y_test must hold classes 0, 1, 2, ..., got -1"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, arrays, message):
@@ -207,9 +210,24 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
     asked = command.Request(replace(own_task, data=str(copy), model="changing_models:linear"))
     first = command.planned(asked).task
     assert command.planned(asked).task == first
-    assert CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(seed=0)["trained"][0] == 1200
+    rows = CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(0, Workspace(data=copy))
+    assert rows["trained"][0] == 1200
     code.write_text(code.read_text() + "# changed\n")
     assert command.planned(asked).task.model != first.model
     with np.load(own_file) as file:
         np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
     assert command.planned(asked).task.data != first.data
+    with pytest.raises(LabError, match=rf"must be in the file that was named with --data, but {copy} is another one"):
+        task.load_split(first, copy, validates=True)
+
+
+def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, tmp_path, monkeypatch, capsys):
+    moved = tmp_path / "elsewhere" / "renamed.npz"
+    moved.parent.mkdir()
+    moved.write_bytes(own_file.read_bytes())
+    asked = command.Request(own_task, methods=(BASELINE,), budgets=(1.0,), seeds=1)
+    command.compare(asked, tmp_path / "out")
+    monkeypatch.setattr(CompareRecipe, "run", lambda *_: pytest.fail("everything is there"))
+    command.compare(replace(asked, task=replace(own_task, data=str(moved))), tmp_path / "out")
+    first, again = capsys.readouterr().out.split("A probe of")[1:]
+    assert first.partition("target")[2] == again.partition("target")[2]
