@@ -31,6 +31,16 @@ SNIPPETS = Task(
     seeds=_LARGE,
 )
 SST2 = Task("sst2, bag-of-words", "sst2", "bag-of-words", epochs=8, step_sizes=(0.2, 0.4, 0.8, 1.6), margin=0.5)
+SHAKESPEARE = Task(
+    "tinyshakespeare, causal",
+    "tinyshakespeare",
+    "causal",
+    epochs=8,
+    batch_size=64,
+    step_sizes=(0.1, 0.2, 0.4, 0.8),
+    margin=0.5,
+    seeds=_LARGE,
+)
 CIFAR10_SMALL = Task(
     "cifar10 (5,000), resnet20",
     "cifar10",
@@ -57,5 +67,6 @@ ALL = (
     SNIPPETS,
     SST2,
     CIFAR10_SMALL,
+    SHAKESPEARE,
 )
 """Cheapest first."""

@@ -17,6 +17,7 @@ from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
 from gradorder_lab.data.snippets import snippets
 from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
+from gradorder_lab.data.tiny_shakespeare import tiny_shakespeare
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 
@@ -24,10 +25,11 @@ TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = 
     "terrain": lambda _: terrain(),
     "snippets": lambda _: snippets(),
     "sst2": sst2,
+    "tinyshakespeare": tiny_shakespeare,
 }
 """What is no data set of images: training and test set and the number of classes, read from this directory or made."""
 
-TEXTS: frozenset[str] = frozenset()
+TEXTS = ("tinyshakespeare",)
 """Data sets of which an example has many targets."""
 
 DATA_NAMES = (*data_sets.SOURCES, *TABLES)

@@ -34,7 +34,7 @@ def sst2(directory: Path | None) -> tuple[LabelledTensors, LabelledTensors, int]
     """Train and test set, and the number of classes: words int64 (N, 56) below 15,000, padded with 0 at the end."""
     folder = "sst2"
     paths = [
-        found(directory, folder, f"{part}.tsv", "SST-2, lines of phrase, tab, 0 or 1") for part in ("train", "dev")
+        found(directory, folder, f"{part}.tsv", "SST-2, lines of phrase, tab, 0 or 1,") for part in ("train", "dev")
     ]
     train, test = (_phrases(path) for path in paths)
     numbers = _numbers([words for words, _ in train])

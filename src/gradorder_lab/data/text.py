@@ -19,7 +19,7 @@ def found(directory: Path | None, folder: str, name: str, what: str) -> Path:
     if path is None:
         parent = "DIR" if root is None else root
         raise DatasetNotFoundError(
-            f"{folder}/{name} was not found: put {what}, into {parent}/{folder}/{name} (or {name}.xz) and name "
+            f"{folder}/{name} was not found: put {what} into {parent}/{folder}/{name} (or {name}.xz) and name "
             f"{parent} as the data directory (--data-dir, --data of the benchmark's script, or {DATA_VARIABLE})"
         )
     return path

@@ -8,6 +8,7 @@ from torch import nn
 
 from gradorder_lab.data import sst2
 from gradorder_lab.models.bag_of_words import BagOfWords
+from gradorder_lab.models.causal_conv_net import CausalConvNet
 from gradorder_lab.models.mlp import mlp
 from gradorder_lab.models.resnet import resnet18, resnet20
 from gradorder_lab.models.small_conv_net import small_conv_net
@@ -37,6 +38,7 @@ MODELS: dict[str, Builder] = {
     "resnet20": _residual(resnet20),
     "resnet18": _residual(resnet18),
     "transformer": _transformer,
+    "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
     "bag-of-words": lambda classes, _, width: BagOfWords(sst2.VOCABULARY, classes, width=width or 32),
 }
 
