@@ -150,15 +150,15 @@ def compare(
     data: Annotated[
         str,
         typer.Option(
-            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, or an .npz file "
-            "of your own with arrays x_train, y_train, x_test, y_test."
+            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
+            "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test."
         ),
     ] = "fashion-mnist",
     model: Annotated[
         str,
         typer.Option(
-            help="2-layer, 7-layer, resnet20, resnet18, transformer, bag-of-words, causal (for text), or "
-            "module:function of your own, called with the number of classes and the shape of one example."
+            help="2-layer, 7-layer, resnet20, resnet18, pooled, transformer, bag-of-words, causal (for "
+            "text), or module:function of your own, called with the number of classes and the shape of one example."
         ),
     ] = "2-layer",
     losses: Annotated[

@@ -3,14 +3,18 @@
 import contextlib
 import json
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar, Self, final
 
+import numpy as np
 import torch
 
 from gradorder import NonFiniteScoresError, OrderedSampler
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
+from gradorder_lab.data import random_crop_and_flip
+from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
 from gradorder_lab.training.step_sizes import half_cosine
@@ -50,6 +54,7 @@ class CompareRecipe(Recipe):
     weight_decay: float
     wrong_labels: float
     rarest: float
+    flips: bool = False
     losses: str | None = None
 
     @classmethod
@@ -103,8 +108,15 @@ def benchmark_run(task: Task, split: Split, strategy: Strategy, step_size: float
         half_cosine(step_size, lengths),
         split.train,
         {"test": split.test},
+        augmentation=partial(_flips, seed) if task.flips else None,
         losses=tasks.own_losses(task),
     )
+
+
+def _flips(seed: int, epoch: int) -> Augment:
+    """Images mirrored half of the time, by this epoch's own random numbers: the same for every method."""
+    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
+    return partial(random_crop_and_flip, generator=torch.Generator().manual_seed(int(state[0])), padding=0)
 
 
 def _epoch_lengths(sampler: OrderedSampler, epochs: int) -> list[float]:

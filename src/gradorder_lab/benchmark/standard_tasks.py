@@ -37,7 +37,7 @@ SHAKESPEARE = Task(
     "causal",
     epochs=8,
     batch_size=64,
-    step_sizes=(0.1, 0.2, 0.4, 0.8),
+    step_sizes=(0.2, 0.4, 0.8, 1.6),
     margin=0.5,
     seeds=_LARGE,
 )
@@ -50,6 +50,28 @@ CIFAR10_SMALL = Task(
     step_sizes=(0.01, 0.02, 0.05),
     num_train=5000,
     weight_decay=5e-4,
+    margin=0.5,
+    seeds=_LARGE,
+)
+
+CIFAR10_FEATURES = Task(
+    "cifar10-features, 2-layer",
+    "cifar10-features",
+    "2-layer",
+    epochs=10,
+    step_sizes=(0.005, 0.01, 0.02, 0.05),
+    margin=0.5,
+    seeds=_LARGE,
+)
+CIFAR10 = Task(
+    "cifar10 (20,000), pooled",
+    "cifar10",
+    "pooled",
+    epochs=20,
+    step_sizes=(0.02, 0.05, 0.1),
+    num_train=20_000,
+    weight_decay=5e-4,
+    flips=True,
     margin=0.5,
     seeds=_LARGE,
 )
@@ -68,5 +90,7 @@ ALL = (
     SST2,
     CIFAR10_SMALL,
     SHAKESPEARE,
+    CIFAR10_FEATURES,
+    CIFAR10,
 )
 """Cheapest first."""

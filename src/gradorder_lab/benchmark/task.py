@@ -14,6 +14,7 @@ from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
 from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
+from gradorder_lab.data.patch_features import cifar10_features
 from gradorder_lab.data.snippets import snippets
 from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
@@ -25,6 +26,7 @@ TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = 
     "terrain": lambda _: terrain(),
     "snippets": lambda _: snippets(),
     "sst2": sst2,
+    "cifar10-features": cifar10_features,
     "tinyshakespeare": tiny_shakespeare,
 }
 """What is no data set of images: training and test set and the number of classes, read from this directory or made."""
@@ -58,6 +60,7 @@ class Task:
         weight_decay: of SGD.
         wrong_labels: the share of training labels that are replaced.
         rarest: the share of its training examples that the last class is left with; the others in between.
+        flips: whether training images are mirrored, half of the time.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
         margin: what still counts as plain training's accuracy or loss, see `Measure.goal`.
         seeds: how often the benchmark runs each method: more where a run is cheap.
@@ -74,6 +77,7 @@ class Task:
     weight_decay: float = 0.0
     wrong_labels: float = 0.0
     rarest: float = 1.0
+    flips: bool = False
     losses: str | None = None
     margin: float = 0.1
     seeds: int = 10

@@ -11,13 +11,19 @@ import gradorder as go
 from gradorder_lab.benchmark import task
 from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.methods import BASELINE, METHODS, RECOMMENDED
-from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.recipe import CompareRecipe, benchmark_run
 from gradorder_lab.benchmark.running import compared
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
+from gradorder_lab.data import ImageDataset
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.training.network import NetworkRun
+from gradorder_lab.training.network import NetworkRun, Strategy
+
+IMAGES = (
+    torch.randint(256, (40, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)),
+    torch.arange(40) % 2,
+)
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +237,21 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
     command.compare(replace(asked, task=replace(own_task, data=str(moved))), tmp_path / "out")
     first, again = capsys.readouterr().out.split("A probe of")[1:]
     assert first.partition("target")[2] == again.partition("target")[2]
+
+
+def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
+    plain = Task("images", "cifar10", "pooled", epochs=1, num_train=40, batch_size=20)
+    split = task.Split(*(ImageDataset(*IMAGES, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for _ in range(2)), 2)
+    sampler = go.OrderedSampler(40, 20, ordering=go.Shuffled())
+    flipped, again, unflipped = (
+        benchmark_run(settings, split, Strategy(sampler), 0.05, 1, seed=0)
+        for settings in (replace(plain, flips=True), replace(plain, flips=True), plain)
+    )
+    assert unflipped.augmentation is None
+    seen = [run.train.batch(range(40), run.augmentation(3))[0] for run in (flipped, again)]
+    original, _ = split.train.batch(range(40))
+    assert torch.equal(*seen)
+    is_mirrored = [not torch.equal(one, other) for one, other in zip(seen[0], original, strict=True)]
+    assert 8 < sum(is_mirrored) < 32
+    assert torch.equal(seen[0][is_mirrored], original[is_mirrored].flip(3))
+    assert not torch.equal(seen[0], flipped.train.batch(range(40), flipped.augmentation(4))[0])

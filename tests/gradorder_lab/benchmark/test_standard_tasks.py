@@ -22,6 +22,6 @@ def test_the_default_is_tuned_on_three_tasks_only():
 
 def test_margins_are_those_that_were_fixed_beforehand():
     wide = {task.data for task in standard_tasks.ALL if task.margin == 0.5}
-    assert wide == {"cifar10", "sst2", "snippets", "tinyshakespeare"}
+    assert wide == {"cifar10", "cifar10-features", "sst2", "snippets", "tinyshakespeare"}
     assert {task.margin for task in standard_tasks.ALL} == {0.1, 0.5}
     assert min(task.seeds for task in standard_tasks.ALL) == 5
