@@ -21,4 +21,7 @@ def pooled_conv_net(channels: int = 3, size: int = 32, classes: int = 10, width:
         channels = outputs
     features = channels * (size // 2**_POOLINGS) ** 2
     net = nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, classes))
-    return net.to(memory_format=torch.channels_last)  # a third faster on a CPU
+    for parameter in net.parameters():
+        if parameter.ndim == 4:  # noqa: PLR2004 - a convolution: a third faster so on a CPU
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return net
