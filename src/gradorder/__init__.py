@@ -5,11 +5,12 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 
 from gradorder import bounds, orderings, selection
 from gradorder.adviser import Advice, advise
-from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError
+from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
 from gradorder.noise_scale import NoiseScale
 from gradorder.orderings import *  # noqa: F403 - its own list says what
+from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
 from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
@@ -44,8 +45,10 @@ __all__ = [
     "NoiseScale",
     "NonFiniteScoresError",
     "OrderedSampler",
+    "ProgressLR",
     "RankError",
     "StepError",
+    "UnknownStepsError",
     "advise",
     "bounds",
     "cross_entropy",

@@ -51,6 +51,10 @@ class StepError(RuntimeError, ValueError):
     """`step` was called for a batch that was never issued."""
 
 
+class UnknownStepsError(ValueError):
+    """The steps of an epoch were asked for, and its ordering decides only when it is planned what to leave out."""
+
+
 class RankError(RuntimeError, ValueError):
     """The processes of a run do not agree, or one of them failed: raised on all of them, so that none waits."""
 

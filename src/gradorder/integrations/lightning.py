@@ -52,7 +52,13 @@ class OrderedTraining(Callback):
         scoring: further arguments of `score_dataset`; `collate_fn` is the training loader's if not given.
 
     The trainer's checkpoints hold the sampler's place, also within an epoch. `trainer.estimated_stepping_batches`
-    counts the steps of all epochs as they will be.
+    counts the steps of all epochs as they will be. Where an ordering such as `go.recommended`'s decides epoch by epoch
+    what to leave out, nobody knows them, and step sizes follow the run's progress::
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer))
+            return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     Raises:
         RuntimeError: at the start, if the training loader has another sampler.
@@ -183,7 +189,7 @@ class _Counting(Trainer):
 
 
 def sampler_of(trainer: Trainer) -> OrderedSampler:
-    """The sampler of the training loader.
+    """The sampler of the training loader; in `configure_optimizers`, too, for `go.ProgressLR(optimizer, sampler)`.
 
     Raises:
         RuntimeError: it is not an `OrderedSampler`.
@@ -198,6 +204,8 @@ def sampler_of(trainer: Trainer) -> OrderedSampler:
 
 
 def _loader_of(trainer: Trainer) -> DataLoader[Any]:
+    if trainer.train_dataloader is None:
+        trainer.fit_loop.setup_data()  # as `estimated_stepping_batches` does; once
     loader = trainer.train_dataloader
     if not isinstance(loader, DataLoader):
         raise RuntimeError(f"train_dataloader must give one DataLoader, got {type(loader).__name__}")  # noqa: TRY004

@@ -13,8 +13,10 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
+from gradorder.errors import UnknownStepsError
 from gradorder.integrations.versions import check_version
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
@@ -68,14 +70,15 @@ class OrderedTrainer(Trainer):
     Args:
         order: settings of `OrderedSampler` (ordering, keep, start_epoch, labels, ...), or a function that makes a
             sampler of dataset and batch size, such as `partial(go.recommended, epochs=3)`. The batch size is the
-            trainer's, over all processes; of settings, seed and `drop_last` are the trainer's, too, if not given.
+            trainer's, over all processes; so are, of settings, seed, `drop_last` and epochs, if not given.
         score: what the examples are scored by before each epoch that needs it.
         record: without `score`, what is remembered of each training step: a function of its inputs and of what the
             model gave for them in the pass that the loss comes from.
         scoring: further arguments of `score_dataset`; `collate_fn` is the training loader's if not given.
 
     Checkpoints hold the sampler's place, also within an epoch, and a resumed run continues there. The number of steps,
-    for the scheduler too, counts each epoch as long as it will be.
+    for the scheduler too, counts each epoch as long as it will be. Where an ordering such as `go.recommended`'s decides
+    epoch by epoch what to leave out, the trainer counts complete epochs, and its scheduler follows the run's progress.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class OrderedTrainer(Trainer):
         self._loader: DataLoader[Any] | None = None
         self._is_in_training_step = False
         self._recorded: torch.Tensor | None = None
+        self._steps_are_known = True
         super().__init__(*args, **kwargs)
 
     # ---------------------------------------------------------------- the loader
@@ -110,7 +114,8 @@ class OrderedTrainer(Trainer):
         if callable(self.order):
             return self.order(dataset, batch_size)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        trainers = {"seed": seed, "drop_last": self.args.dataloader_drop_last}
+        epochs = math.ceil(self.args.num_train_epochs)
+        trainers = {"seed": seed, "drop_last": self.args.dataloader_drop_last, "epochs": epochs}
         return OrderedSampler(dataset, batch_size, **{**trainers, **self.order})
 
     # ---------------------------------------------------------------- planning
@@ -126,6 +131,11 @@ class OrderedTrainer(Trainer):
             whole, part = divmod(args.num_train_epochs, 1)
             steps = sum(self._num_updates(epoch) for epoch in range(int(whole)))
             values[6] = steps + math.ceil(part * self._num_updates(int(whole))) if part else steps
+            if part and not self._steps_are_known:
+                raise ValueError(
+                    f"num_train_epochs must be whole with {self._sampler()}, got {args.num_train_epochs}: where an "
+                    "epoch ends is known only when it begins"
+                )
         return tuple(values)
 
     def _num_epochs(self, max_steps: int) -> int:
@@ -133,11 +143,29 @@ class OrderedTrainer(Trainer):
         while steps < max_steps:
             steps += self._num_updates(epoch)
             epoch += 1
-        return epoch
+        return epoch if self._steps_are_known else max_steps  # an epoch has a step at least
 
     def _num_updates(self, epoch: int) -> int:
-        """Optimizer steps of an epoch."""
-        return math.ceil(self._sampler().num_steps(epoch, epoch + 1) / self.args.gradient_accumulation_steps)
+        """Optimizer steps of an epoch; of a complete one, where only its plan will tell what is left out."""
+        sampler = self._sampler()
+        try:
+            num_steps = sampler.num_steps(epoch, epoch + 1)
+        except UnknownStepsError:
+            self._steps_are_known = False
+            num_steps = sampler.num_steps(0, 1)
+        return math.ceil(num_steps / self.args.gradient_accumulation_steps)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:  # noqa: ANN401 - torch's
+        """Trainer's own; it follows the run's progress where nobody knows how many steps there will be."""
+        is_own = self.lr_scheduler is None
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if is_own and not self._steps_are_known and self.args.max_steps <= 0 and isinstance(scheduler, LambdaLR):
+            sampler = self._sampler()
+            scheduler.lr_lambdas = [
+                lambda _, factor=factor: factor(sampler.progress * num_training_steps)  # type: ignore[misc]
+                for factor in scheduler.lr_lambdas
+            ]
+        return scheduler
 
     def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Trainer's own
         sampler = self._sampler()

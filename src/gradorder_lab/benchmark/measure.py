@@ -27,13 +27,13 @@ class Measure:
             return measured
         return -measured if isfinite(measured) else -inf
 
-    def goal(self, goodness: float, margin: float) -> float:
-        """What counts as reached: a margin of points below an accuracy, or of percent above a loss.
+    def margin(self, goodness: float, points: float) -> float:
+        """How much less still counts as reached: so many points of accuracy, or percent of the loss.
 
-        >>> Measure("accuracy").goal(88.5, 0.5), Measure("loss").goal(-0.25, 10)
-        (88.0, -0.275)
+        >>> Measure("accuracy").margin(88.5, 0.5), Measure("loss").margin(-0.25, 10)
+        (0.5, 0.025)
         """
-        return goodness - (margin if self.name == "accuracy" else abs(goodness) * margin / _PERCENT)
+        return points if self.name == "accuracy" else abs(goodness) * points / _PERCENT
 
     def told(self, goodness: float) -> str:
         """What was measured, for people.

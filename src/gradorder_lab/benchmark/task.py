@@ -1,7 +1,7 @@
 """What is learned: data, network, and how long plain training takes on it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +39,7 @@ DATA_NAMES = (*data_sets.SOURCES, *TABLES)
 _HELD_OUT = 0.1
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
 _SPLIT_SEED = 0
-"""Held-out parts, wrong labels and rare classes are the same in every run: seeds stand for starts and orders."""
+"""The held-out part is the same in every run. Wrong labels and rare classes are drawn anew with every seed."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Task:
         rarest: the share of its training examples that the last class is left with; the others in between.
         flips: whether training images are mirrored, half of the time.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
-        margin: what still counts as plain training's accuracy or loss, see `Measure.goal`.
+        margin: what still counts as plain training's accuracy or loss, see `Measure.margin`.
         seeds: how often the benchmark runs each method: more where a run is cheap.
     """
 
@@ -109,31 +109,35 @@ class Split:
     num_classes: int
 
 
-def load_split(task: Task, directory: Path | None, *, validates: bool) -> Split:
-    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen."""
-    split = _load(task.data, task.num_train, task.wrong_labels, task.rarest, directory, validates)
+def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int = 0) -> Split:
+    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen.
+
+    Wrong labels and rare classes are those of this seed, the same for every method.
+    """
+    whole = _load(task.data, task.num_train, directory, validates)
     if task.has_classes:
-        for name, part in (("train", split.train), ("test", split.test)):
-            _check_classes(part.labels, f"y_{name}", task.data)
-    return split
+        for name, labelled in (("train", whole.train), ("test", whole.test)):
+            _check_classes(labelled.labels, f"y_{name}", task.data)
+    if task.rarest == 1 and task.wrong_labels == 0:
+        return whole
+    generator = torch.Generator().manual_seed(seed)
+    part = Subset.of(whole.train)
+    if task.rarest < 1:
+        part = part.with_rare_classes(task.rarest, whole.num_classes, generator)
+    if task.wrong_labels > 0:
+        part = part.with_wrong_labels(task.wrong_labels, whole.num_classes, generator)
+    return replace(whole, train=part)
 
 
 @cache
-def _load(  # noqa: PLR0917 - the key of what is kept
-    data: str, num_train: int | None, wrong: float, rarest: float, directory: Path | None, validates: bool
-) -> Split:
+def _load(data: str, num_train: int | None, directory: Path | None, validates: bool) -> Split:
     train, test, num_classes = _examples(data, num_train, directory)
-    generator = torch.Generator().manual_seed(_SPLIT_SEED)
-    part = Subset.of(train)
-    measured: Examples = test
-    if validates:  # before anything is spoilt: what chooses a step size is as the test set is
-        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
-    if rarest < 1:
-        part = part.with_rare_classes(rarest, num_classes, generator)
-    if wrong > 0:
-        part = part.with_wrong_labels(wrong, num_classes, generator)
-    is_whole = rarest == 1 and wrong == 0 and not validates
-    return Split(train if is_whole else part, measured, num_classes)
+    if not validates:
+        return Split(train, test, num_classes)
+    # before anything is spoilt: what chooses a step size is as the test set is
+    held_out = round(_HELD_OUT * len(train))
+    part, measured = Subset.of(train).without(held_out, torch.Generator().manual_seed(_SPLIT_SEED))
+    return Split(part, measured, num_classes)
 
 
 def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple[Examples, Examples, int]:

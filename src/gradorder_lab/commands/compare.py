@@ -1,20 +1,20 @@
 """`gradorder compare`: a probe of a task, then the methods on it, with paired seeds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from torch.utils.data import Dataset
 
 import gradorder as go
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark import task as tasks
-from gradorder_lab.benchmark.contest import Contest
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances, named
+from gradorder_lab.benchmark.contest import Contest, refusal, suitable
+from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
 from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Split, Task
 from gradorder_lab.data.examples import Batch, Examples
 from gradorder_lab.errors import LabError
@@ -56,8 +56,8 @@ def compare(request: Request, out: Path) -> None:
     if request.probe_only:
         return
     console.print()
-    standings = compared(contest, out, jobs=request.jobs, data=data, console=console)
-    show_standings(console, standings)
+    runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
+    show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
 
 
@@ -74,16 +74,12 @@ def planned(request: Request) -> Contest:
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
     task = _marked(request.task)
-    methods = dict.fromkeys((BASELINE, *(chosen or _suitable(CORE, task))))
-    if unsuitable := set(methods) - set(_suitable(methods, task)):
+    methods = dict.fromkeys((BASELINE, *(chosen or suitable(CORE, task))))
+    if unsuitable := set(methods) - set(suitable(methods, task)):
         raise LabError(f"--method {min(unsuitable)!r} needs classes, and {task.name} has none")
     budgets = sorted({*request.budgets, 1.0})
     _check_budgets(task, methods, budgets)
-    return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds)
-
-
-def _suitable(methods: Iterable[str], task: Task) -> list[str]:
-    return [name for name in methods if task.has_classes or not named(name).needs_classes]
+    return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds, search_seeds=1)
 
 
 def _marked(task: Task) -> Task:
@@ -108,12 +104,9 @@ def _data_place(request: Request) -> Path | None:
 
 def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets: Sequence[float]) -> None:
     """Some methods cannot do with too little: said before the run, not after half of it."""
-    labels = torch.arange(task.batch_size)
     for method in methods:
         for budget in budgets:
-            try:
-                named(method).build(Circumstances(labels, task.batch_size, task.epochs, budget, seed=0))
-            except ValueError as error:
+            if error := refusal(task, method, budget):
                 raise LabError(
                     f"{method} cannot have --budget {budget:g} with --epochs {task.epochs}: {error}"
                 ) from error
@@ -128,7 +121,9 @@ def probe(task: Task, data_dir: Path | None) -> go.Advice:
 
 def _after_one_epoch(task: Task, split: Split) -> NetworkRun:
     given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
-    run = benchmark_run(task, split, METHODS[BASELINE].build(given), min(task.step_sizes), task.epochs, seed=0)
+    run = benchmark_run(
+        task, split, METHODS[BASELINE].build(given), step_size=min(task.step_sizes), length=float(task.epochs), seed=0
+    )
     train_one_epoch(run, 0)
     return run
 

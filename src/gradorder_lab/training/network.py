@@ -255,14 +255,14 @@ class NetworkRun:
         self.next_epoch = state["next_epoch"]
 
 
-def train_one_epoch(run: NetworkRun, epoch: int) -> None:
-    """Every method is this loop."""
+def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
+    """Every method is this loop; only the first part of an epoch is cut to whole steps."""
     strategy, sampler, before = run.strategy, run.strategy.sampler, replace(run.cost)
     augment = None if run.augmentation is None else run.augmentation(epoch)
     run.model.train()
     with run.timed():
         batches = run.batches(epoch)
-        for number, indices in enumerate(batches):
+        for number, indices in enumerate(batches[: whole_steps(part, len(batches))]):
             batch, weights = run.selected(run.train.batch(indices, augment))
             step_size = run.step_size(run.cost.updates, epoch, number / len(batches))
             logits, losses = run.update(batch, weights, step_size)
@@ -280,6 +280,11 @@ def _one_each(losses: torch.Tensor, num_examples: int) -> torch.Tensor:
             f"losses must give one number per example, shape ({num_examples},) here, got shape {tuple(losses.shape)}"
         )
     return losses
+
+
+def whole_steps(part: float, num_steps: int) -> int:
+    """The steps of a part of an epoch: the nearest whole number, at least one."""
+    return max(1, round(part * num_steps))
 
 
 class _LastLayer:

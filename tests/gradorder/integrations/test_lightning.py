@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
-from gradorder.integrations.lightning import OrderedTraining
+from gradorder.integrations.lightning import OrderedTraining, sampler_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about loggers, workers and deprecations
 
@@ -96,6 +96,24 @@ def score(module, batch):
 @cache
 def expected(*, rescores):
     return reference.train(rescores=rescores)
+
+
+class Recommended(Module):
+    """All but the last five examples are learned."""
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=reference.LR)
+        self.scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer), lambda progress: 1 - progress)
+        return [optimizer], [{"scheduler": self.scheduler, "interval": "step"}]
+
+    def train_dataloader(self):
+        self.sampler = go.recommended(self.data, reference.BATCH, epochs=reference.EPOCHS)
+        return self.sampler.loader(self.data)
+
+    def training_step(self, batch, batch_idx):
+        self.rates = [*getattr(self, "rates", []), self.scheduler.get_last_lr()[0]]
+        learned = torch.where(batch[2] < len(self.data) - 5, 0.01, 2.0)
+        return super().training_step(batch, batch_idx) | {"scores": learned}
 
 
 # ------------------------------------------------------------------------------------------------ two processes
@@ -225,3 +243,19 @@ def test_an_interval_longer_than_a_later_epoch_is_refused():
 def test_overfitting_batches_is_refused():
     with pytest.raises(RuntimeError, match="do not use overfit_batches"):
         fit(Module(), overfit_batches=2)
+
+
+def test_step_sizes_follow_the_progress_of_a_run_whose_steps_nobody_knows(tmp_path):
+    module, saves = Recommended(), SaveEveryStep(tmp_path)
+    fit(module, callbacks=[saves])
+    lengths = [sum(epoch == one for epoch, _ in module.batches) for one in range(reference.EPOCHS)]
+    assert max(lengths[1:]) < lengths[0]
+    behind = [(e + k / n) / reference.EPOCHS for e, n in enumerate(lengths) for k in range(n)]
+    # Lightning steps the scheduler before it ends the batch: the rate is that of one batch earlier.
+    assert module.rates[2:] == pytest.approx([reference.LR * (1 - part) for part in behind[1:-1]])
+    assert module.lengths == lengths
+    step = lengths[0] + 1
+    resumed = Recommended()
+    fit(resumed, checkpoint=saves.saved[step - 1])
+    assert resumed.batches == module.batches[step:]
+    assert resumed.rates[1:] == pytest.approx(module.rates[step + 1 :])

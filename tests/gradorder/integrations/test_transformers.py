@@ -1,7 +1,7 @@
 """transformers.Trainer with a small GPT on one and two processes: batches, lengths and resumes of plain torch."""
 
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import processes
@@ -80,7 +80,16 @@ class Rates(TrainerCallback):
 
 
 def trainer_for(
-    folder, *, rescores, checkpoint=None, start_epoch=1, order=None, eval_dataset=None, watch=None, **settings
+    folder,
+    *,
+    rescores,
+    checkpoint=None,
+    start_epoch=1,
+    order=None,
+    record=causal_losses_of_outputs,
+    eval_dataset=None,
+    watch=None,
+    **settings,
 ):
     num_processes = dist.get_world_size() if dist.is_initialized() else 1
     arguments = {
@@ -97,7 +106,7 @@ def trainer_for(
         "seed": 3,
         **settings,
     }
-    chosen = {"score": go.GradientNorm(causal_losses)} if rescores else {"record": causal_losses_of_outputs}
+    chosen = {"score": go.GradientNorm(causal_losses)} if rescores else {"record": record}
     rates, model = Rates(), new_model()
     if watch is not None:
         model.register_forward_hook(watch)
@@ -266,7 +275,7 @@ def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
     ("ordering", "message"),
     [
         (go.PlackettLuce(unbiased=True), "ordering must not weight its examples with Trainer.*got .*PlackettLuce"),
-        (go.InfoBatch(epochs=3), r"the steps of epoch 1 cannot be known before set_epoch\(1\): InfoBatch"),
+        (go.InfoBatch(epochs=3), "ordering must not weight its examples with Trainer.*got .*InfoBatch"),
         (go.GradientBalancing(), "gradients must be given to every step with GradientBalancing"),
     ],
     ids=str,
@@ -277,6 +286,46 @@ def test_weights_and_gradients_are_refused(tmp_path, monkeypatch, ordering, mess
         monkeypatch.delitem(ORDER, "keep")
     with pytest.raises(ValueError, match=message):
         trainer_for(tmp_path, rescores=False)
+
+
+def learned(batch, outputs):
+    """All but the last five examples."""
+    del outputs
+    return torch.where(batch["input_ids"][:, 0] < SIZE - 5, 0.01, 2.0)
+
+
+def without_a_budget(folder, **settings):
+    return trainer_for(folder, rescores=False, record=learned, order=partial(go.recommended, epochs=EPOCHS), **settings)
+
+
+def test_step_sizes_follow_the_progress_of_a_run_whose_steps_nobody_knows(tmp_path):
+    trainer = without_a_budget(tmp_path, lr_scheduler_type="linear")
+    lengths = [sum(epoch == one for epoch, _ in trainer.batches) for one in range(EPOCHS)]
+    assert lengths[0] == 6
+    assert max(lengths[1:]) < 6
+    expected = [0.05 * (1 - (e + (k + 1) / n) / EPOCHS) for e, n in enumerate(lengths) for k in range(n)]
+    assert trainer.rates == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("step", [3, 6, 8])
+def test_such_a_run_is_resumed_where_it_was(tmp_path, step):
+    straight = without_a_budget(tmp_path, lr_scheduler_type="cosine", save_strategy="steps", save_steps=1)
+    resumed = without_a_budget(
+        tmp_path / "again", lr_scheduler_type="cosine", checkpoint=tmp_path / f"checkpoint-{step}"
+    )
+    assert resumed.batches == straight.batches[step:]
+    assert resumed.rates == pytest.approx(straight.rates[step:])
+
+
+def test_max_steps_end_such_a_run_and_are_what_step_sizes_count(tmp_path):
+    trainer = without_a_budget(tmp_path, lr_scheduler_type="linear", max_steps=8)
+    assert len(trainer.batches) == 8
+    assert trainer.rates == pytest.approx([0.05 * (1 - step / 8) for step in range(1, 9)])
+
+
+def test_a_part_of_such_an_epoch_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"num_train_epochs must be whole with OrderedSampler.*Unlearned.*, got 1\.5"):
+        without_a_budget(tmp_path, num_train_epochs=1.5)
 
 
 def test_causal_losses_are_those_of_the_model():

@@ -136,5 +136,5 @@ def test_what_is_not_there_or_makes_no_sense_is_refused(here):
 def test_the_larger_goodness_is_the_better():
     assert ACCURACY.goodness(90.0) > ACCURACY.goodness(80.0)
     assert LOSS.goodness(0.1) > LOSS.goodness(0.2) > LOSS.goodness(nan) == LOSS.goodness(inf) == -inf
-    assert LOSS.goal(LOSS.goodness(2.0), 0.5) == pytest.approx(-2.01)
-    assert LOSS.goal(LOSS.goodness(-2.0), 0.5) == pytest.approx(1.99)
+    assert LOSS.margin(LOSS.goodness(2.0), 0.5) == LOSS.margin(LOSS.goodness(-2.0), 0.5) == pytest.approx(0.01)
+    assert ACCURACY.margin(88.0, 0.5) == 0.5
