@@ -150,17 +150,25 @@ def compare(
     data: Annotated[
         str,
         typer.Option(
-            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, or an .npz file of your own with arrays "
-            "x_train, y_train, x_test, y_test."
+            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
+            "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test."
         ),
     ] = "fashion-mnist",
     model: Annotated[
         str,
         typer.Option(
-            help="2-layer, 7-layer, resnet20, resnet18, transformer, or module:function of your own, called with the "
-            "number of classes and the shape of one example."
+            help="2-layer, 7-layer, resnet20, resnet18, pooled, transformer, bag-of-words, causal (for "
+            "text), or module:function of your own, called with the number of classes and the shape of one example."
         ),
     ] = "2-layer",
+    losses: Annotated[
+        str | None,
+        typer.Option(
+            help="module:function of your own, called with model and batch (inputs, targets), that gives the loss of "
+            "each example: for regression and all else that is no classification. Runs are then judged by the loss.",
+            show_default="cross-entropy",
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -191,7 +199,7 @@ def compare(
         from gradorder_lab.benchmark.task import Task  # noqa: PLC0415
         from gradorder_lab.commands import compare as command  # noqa: PLC0415
 
-        defaults = Task(f"{data}, {model}", data, model, epochs, batch_size)
+        defaults = Task(f"{data}, {model}", data, model, epochs, batch_size, losses=losses)
         task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
         budgets = tuple(budget or command.Request.budgets)
         command.compare(command.Request(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only), out)

@@ -1,4 +1,4 @@
-"""What users bring along: a network or an ordering of their own, named as module:name."""
+"""What users bring along: a file of data, and a network, losses or an ordering of their own, named as module:name."""
 
 import hashlib
 import importlib
@@ -11,6 +11,7 @@ import gradorder as go
 from gradorder_lab.errors import LabError
 
 _MARK = "@"
+_DATA = "npz"
 
 
 def imported(name: str, option: str) -> Any:  # noqa: ANN401 - whatever it is
@@ -42,6 +43,20 @@ def marked(name: str, option: str) -> str:
 def with_hash(name: str, path: Path) -> str:
     """The name with a hash of the content of this file."""
     return f"{name}{_MARK}{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
+
+
+def content(path: Path) -> str:
+    """What a file of data is called in rows: by its content, wherever it lies."""
+    return with_hash(_DATA, path)
+
+
+def file_of(data: str, file: Path | None) -> Path:
+    """The user's file: `data` is its path, or its content's name, and then `file` has to have that content."""
+    if not data.startswith(f"{_DATA}{_MARK}"):
+        return Path(data)
+    if file is None or not file.is_file() or content(file) != data:
+        raise LabError(f"the data {data} must be in the file that was named with --data, but {file} is another one")
+    return file
 
 
 def unmarked(name: str) -> str:

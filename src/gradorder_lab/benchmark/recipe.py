@@ -2,22 +2,28 @@
 
 import contextlib
 import json
+import math
+import time
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar, Self, final
 
+import numpy as np
 import torch
 
 from gradorder import NonFiniteScoresError, OrderedSampler
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
-from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
-from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
-from gradorder_lab.training.step_sizes import half_cosine
+from gradorder_lab.data import random_crop_and_flip
+from gradorder_lab.data.examples import Augment
+from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
+from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps
+from gradorder_lab.training.step_sizes import StepSize, half_cosine, half_cosine_over_epochs
 
 EXPERIMENT = "compare"
 
-_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes"})
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "margin", "seeds"})
 
 
 @final
@@ -34,7 +40,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
 
     experiment: str = EXPERIMENT
     method: str
@@ -50,12 +56,19 @@ class CompareRecipe(Recipe):
     weight_decay: float
     wrong_labels: float
     rarest: float
+    flips: bool = False
+    losses: str | None = None
 
     @classmethod
     def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:
         """The recipe for a task."""
-        settings = {name: getattr(task, name) for name in _OF_TASK}
-        return cls(method=method, step_size=step_size, budget=budget, validates=validates, **settings)
+        chosen = {"method": method, "step_size": step_size, "budget": budget, "validates": validates}
+        return cls(**chosen, **cls.settings_of(task))  # type: ignore[arg-type]
+
+    @staticmethod
+    def settings_of(task: Task) -> dict[str, Setting]:
+        """What every run of a task has in common."""
+        return {name: getattr(task, name) for name in _OF_TASK}
 
     @property
     def task(self) -> Task:
@@ -68,37 +81,63 @@ class CompareRecipe(Recipe):
         return json.dumps(dict(self.settings), sort_keys=True)
 
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
-        """Train and measure."""
-        split = tasks.load_split(self.task, None if workspace is None else workspace.data, validates=self.validates)
+        """Train and measure; `started` is when, in seconds since 1970."""
+        started = time.time()
+        directory = None if workspace is None else workspace.data
+        split = tasks.load_split(self.task, directory, validates=self.validates, seed=seed)
         method = named(self.method)
-        given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed)
-        epochs = method.num_epochs(self.epochs, self.budget)
-        run = benchmark_run(self.task, split, method.build(given), self.step_size, epochs, seed)
+        given = Circumstances(
+            split.train.labels, self.batch_size, self.epochs, self.budget, seed, tasks.own_losses(self.task)
+        )
+        length = method.length(self.epochs, self.budget)
+        run = benchmark_run(self.task, split, method.build(given), step_size=self.step_size, length=length, seed=seed)
         # Where the step size is too large for it, a method that looks at losses ends when they are not finite any
         # more, and is judged by what it has then; one that does not look goes on for nothing.
         with contextlib.suppress(NonFiniteScoresError):
-            for epoch in range(epochs):
-                train_one_epoch(run, epoch)
+            for epoch, part in _epochs(length):
+                train_one_epoch(run, epoch, part)
         run.note()
-        return run.rows()
+        return {**run.rows(), "started": np.array([started])}
 
 
-def benchmark_run(task: Task, split: Split, strategy: Strategy, step_size: float, epochs: int, seed: int) -> NetworkRun:  # noqa: PLR0917
-    """The run before its first step; the step size follows half a cosine over its steps.
+def benchmark_run(
+    task: Task, split: Split, strategy: Strategy, *, step_size: float, length: float, seed: int
+) -> NetworkRun:
+    """The run before its first step; it lasts `length` epochs, the last one cut to whole steps.
 
-    Over its epochs, one like the other, where the ordering decides only during the run what to leave out.
+    The step size follows half a cosine over its steps; over its epochs, one like the other, where the ordering decides
+    only during the run what to leave out.
     """
     model = tasks.make_model(task.model, split, seed)
     optimizer = torch.optim.SGD(
         model.parameters(), lr=step_size, momentum=task.momentum, weight_decay=task.weight_decay
     )
-    lengths = _epoch_lengths(strategy.sampler, epochs)
-    return NetworkRun(model, optimizer, strategy, half_cosine(step_size, lengths), split.train, {"test": split.test})
+    return NetworkRun(
+        model,
+        optimizer,
+        strategy,
+        _falling(step_size, strategy.sampler, length),
+        split.train,
+        {"test": split.test},
+        augmentation=partial(_flips, seed) if task.flips else None,
+        losses=tasks.own_losses(task),
+    )
 
 
-def _epoch_lengths(sampler: OrderedSampler, epochs: int) -> list[float]:
-    """The steps of every epoch."""
+def _flips(seed: int, epoch: int) -> Augment:
+    """Images mirrored half of the time, by this epoch's own random numbers: the same for every method."""
+    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
+    return partial(random_crop_and_flip, generator=torch.Generator().manual_seed(int(state[0])), padding=0)
+
+
+def _epochs(length: float) -> list[tuple[int, float]]:
+    """Every epoch with the part of it that is run."""
+    return [(epoch, min(1.0, length - epoch)) for epoch in range(math.ceil(length))]
+
+
+def _falling(step_size: float, sampler: OrderedSampler, length: float) -> StepSize:
     try:
-        return [float(sampler.num_steps(epoch, epoch + 1)) for epoch in range(epochs)]
+        steps = [whole_steps(part, sampler.num_steps(epoch, epoch + 1)) for epoch, part in _epochs(length)]
     except ValueError:  # nobody knows yet
-        return [1.0] * epochs
+        return half_cosine_over_epochs(step_size, length)
+    return half_cosine(step_size, sum(steps))

@@ -1,32 +1,69 @@
 """Carry out comparisons: what is missing is run, over processes, and kept."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from gradorder_lab.benchmark.contest import Contest, Standings, carry_out
+from gradorder_lab.benchmark.contest import Contest, Wanted, carry_out
+from gradorder_lab.benchmark.methods import BASELINE
+from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.rows import Run, runs_in
 from gradorder_lab.runs import origin, sweep
-from gradorder_lab.runs.recipe import Recipe, Workspace
+from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import Store, only_one
+from gradorder_lab.runs.sweep import Piece
+
+_TRIED = 0.02
+"""Of plain training: enough to tell how long the whole takes."""
 
 
-def compared(contest: Contest, out: Path, *, jobs: int, data: Path | None, console: Console) -> Standings:
-    """The comparison, after running what `out` does not have yet."""
+def compared(
+    contest: Contest, out: Path, *, jobs: int, data: Path | None, console: Console, search_only: bool = False
+) -> list[Run]:
+    """All runs of the comparison, after running what `out` does not have yet."""
     workspace = Workspace(data=data)
     facts = origin.facts() | {"threads": workspace.threads}
     with only_one(out), Store(out, facts) as store, _progress(console) as progress:
         bar = progress.add_task(contest.task.name, total=None)
 
-        def run_all(wanted: Sequence[tuple[Recipe, int]]) -> None:
-            pieces = sweep.missing(wanted, store, workspace)
+        def run_all(wanted: Wanted) -> None:
+            pieces = in_random_order(sweep.missing(wanted, store, workspace))
             num_wanted = sum(seeds for _, seeds in wanted)
             progress.reset(bar, total=num_wanted, completed=num_wanted - len(pieces))
             sweep.run_all(pieces, store, jobs=jobs, cluster=None, on_finished=lambda _: progress.advance(bar))
 
-        return carry_out(contest, store, run_all)
+        def found() -> list[Run]:
+            return runs_in(store, [contest.task])
+
+        carry_out(contest, found, run_all, search_only=search_only)
+        return found()
+
+
+def in_random_order(pieces: list[Piece]) -> list[Piece]:
+    """Seed by seed; within a seed by chance, so that no method always has the machine at its best.
+
+    The same order wherever it is run, and what is left of it when it goes on.
+    """
+
+    def chance(piece: Piece) -> bytes:
+        names = [str(piece.seed), *(recipe.identity for recipe in piece.recipes)]
+        return hashlib.sha256(" ".join(names).encode()).digest()
+
+    return sorted(pieces, key=lambda piece: (piece.seed, chance(piece)))
+
+
+def plain_seconds(contest: Contest, data: Path | None) -> float:
+    """How long plain training takes on this machine, by a small part of it."""
+    recipe = CompareRecipe.of(contest.task, BASELINE, min(contest.task.step_sizes), _TRIED)
+    piece = Piece((recipe,), 0, Workspace(data=data))
+    sweep.run_piece(piece)  # reads the data
+    (tried,) = sweep.run_piece(piece)
+    training = float(tried.rows["seconds"][-1])
+    return training / _TRIED + tried.seconds - training
 
 
 @contextmanager

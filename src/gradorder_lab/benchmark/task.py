@@ -1,7 +1,7 @@
 """What is learned: data, network, and how long plain training takes on it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -9,21 +9,37 @@ import numpy as np
 import torch
 from torch import nn
 
+from gradorder.losses import Losses
 from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
+from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
 from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
+from gradorder_lab.data.patch_features import cifar10_features
 from gradorder_lab.data.snippets import snippets
+from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
+from gradorder_lab.data.tiny_shakespeare import tiny_shakespeare
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 
-TABLES = {"terrain": terrain, "snippets": snippets}
+TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = {
+    "terrain": lambda _: terrain(),
+    "snippets": lambda _: snippets(),
+    "sst2": sst2,
+    "cifar10-features": cifar10_features,
+    "tinyshakespeare": tiny_shakespeare,
+}
+"""What is no data set of images: training and test set and the number of classes, read from this directory or made."""
+
+TEXTS = ("tinyshakespeare",)
+"""Data sets of which an example has many targets."""
+
 DATA_NAMES = (*data_sets.SOURCES, *TABLES)
 
 _HELD_OUT = 0.1
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
 _SPLIT_SEED = 0
-"""Held-out parts, wrong labels and rare classes are the same in every run: seeds stand for starts and orders."""
+"""The held-out part is the same in every run. Wrong labels and rare classes are drawn anew with every seed."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +48,8 @@ class Task:
 
     Args:
         name: what it is called in tables.
-        data: one of `DATA_NAMES`, or an .npz file with arrays x_train, y_train, x_test, y_test.
+        data: one of `DATA_NAMES`, or an .npz file with arrays x_train, y_train, x_test, y_test: its path, or the name
+            that `own.content` gives it.
         model: one of `MODELS`, or "module:function", a function (classes, inputs) -> module, `inputs` the shape of one
             example.
         epochs: of plain training.
@@ -43,6 +60,10 @@ class Task:
         weight_decay: of SGD.
         wrong_labels: the share of training labels that are replaced.
         rarest: the share of its training examples that the last class is left with; the others in between.
+        flips: whether training images are mirrored, half of the time.
+        losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
+        margin: what still counts as plain training's accuracy or loss, see `Measure.margin`.
+        seeds: how often the benchmark runs each method: more where a run is cheap.
     """
 
     name: str
@@ -56,45 +77,74 @@ class Task:
     weight_decay: float = 0.0
     wrong_labels: float = 0.0
     rarest: float = 1.0
+    flips: bool = False
+    losses: str | None = None
+    margin: float = 0.1
+    seeds: int = 10
+
+    def __post_init__(self) -> None:
+        if not self.has_classes and (self.wrong_labels > 0 or self.rarest < 1):
+            raise ValueError(
+                "wrong_labels and rarest must be 0 and 1 where no example has a class, "
+                f"got {self.wrong_labels} and {self.rarest}"
+            )
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether every example is of one class: what balanced batches, and methods that look at logits, ask for."""
+        return self.losses is None and self.data not in TEXTS
+
+    @property
+    def measure(self) -> Measure:
+        """What runs are judged by: only cross-entropy tells right from wrong."""
+        return ACCURACY if self.losses is None else LOSS
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What is trained on and what is measured on."""
+    """What is trained on and what is measured on; targets that are no classes have `num_classes` numbers each."""
 
     train: Examples
     test: Examples
     num_classes: int
 
 
-def load_split(task: Task, directory: Path | None, *, validates: bool) -> Split:
-    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen."""
-    return _load(task.data, task.num_train, task.wrong_labels, task.rarest, directory, validates)
+def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int = 0) -> Split:
+    """The task's data; with `validates` the measured part is held out of the training set, the test set unseen.
+
+    Wrong labels and rare classes are those of this seed, the same for every method.
+    """
+    whole = _load(task.data, task.num_train, directory, validates)
+    if task.has_classes:
+        for name, labelled in (("train", whole.train), ("test", whole.test)):
+            _check_classes(labelled.labels, f"y_{name}", task.data)
+    if task.rarest == 1 and task.wrong_labels == 0:
+        return whole
+    generator = torch.Generator().manual_seed(seed)
+    part = Subset.of(whole.train)
+    if task.rarest < 1:
+        part = part.with_rare_classes(task.rarest, whole.num_classes, generator)
+    if task.wrong_labels > 0:
+        part = part.with_wrong_labels(task.wrong_labels, whole.num_classes, generator)
+    return replace(whole, train=part)
 
 
 @cache
-def _load(  # noqa: PLR0917 - the key of what is kept
-    data: str, num_train: int | None, wrong: float, rarest: float, directory: Path | None, validates: bool
-) -> Split:
+def _load(data: str, num_train: int | None, directory: Path | None, validates: bool) -> Split:
     train, test, num_classes = _examples(data, num_train, directory)
-    generator = torch.Generator().manual_seed(_SPLIT_SEED)
-    part = Subset.of(train)
-    measured: Examples = test
-    if validates:  # before anything is spoilt: what chooses a step size is as the test set is
-        part, measured = part.without(round(_HELD_OUT * len(part)), generator)
-    if rarest < 1:
-        part = part.with_rare_classes(rarest, num_classes, generator)
-    if wrong > 0:
-        part = part.with_wrong_labels(wrong, num_classes, generator)
-    is_whole = rarest == 1 and wrong == 0 and not validates
-    return Split(train if is_whole else part, measured, num_classes)
+    if not validates:
+        return Split(train, test, num_classes)
+    # before anything is spoilt: what chooses a step size is as the test set is
+    held_out = round(_HELD_OUT * len(train))
+    part, measured = Subset.of(train).without(held_out, torch.Generator().manual_seed(_SPLIT_SEED))
+    return Split(part, measured, num_classes)
 
 
 def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple[Examples, Examples, int]:
     if data in data_sets.SOURCES:
         train, test = data_sets.load(data, data_dir=directory, size="cpu")
         return train if num_train is None else train.subset(num_train), test, train.num_classes
-    return TABLES[data]() if data in TABLES else _from_file(Path(own.unmarked(data)))
+    return TABLES[data](directory) if data in TABLES else _from_file(own.file_of(data, directory))
 
 
 def _from_file(path: Path) -> tuple[Examples, Examples, int]:
@@ -110,18 +160,43 @@ def _from_file(path: Path) -> tuple[Examples, Examples, int]:
         ) from error
     for split in ("train", "test"):
         inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
-        if len(inputs) != len(labels) or labels.ndim != 1 or labels.is_floating_point() or len(labels) == 0:
+        if inputs.ndim == 0 or labels.ndim == 0 or len(inputs) != len(labels) or len(labels) == 0:
             raise LabError(
-                f"{path}: y_{split} must hold one whole number per row of x_{split}, got shapes {tuple(labels.shape)} "
-                f"of {labels.dtype} and {tuple(inputs.shape)}"
+                f"{path}: y_{split} must have one row per row of x_{split}, and at least one, got shapes "
+                f"{tuple(labels.shape)} and {tuple(inputs.shape)}"
             )
-        arrays[f"y_{split}"] = labels.long()
+        arrays[f"y_{split}"] = labels.float() if labels.is_floating_point() else labels.long()
         arrays[f"x_{split}"] = inputs.float() if inputs.is_floating_point() else inputs
-    num_classes = 1 + max(int(arrays[name].max()) for name in ("y_train", "y_test"))
-    if min(int(arrays[name].min()) for name in ("y_train", "y_test")) < 0:
-        raise LabError(f"{path}: labels must be 0, 1, 2, ..., got negative ones")
     train, test = (LabelledTensors(arrays[f"x_{split}"], arrays[f"y_{split}"]) for split in ("train", "test"))
-    return train, test, num_classes
+    return train, test, _num_outputs(train.labels, test.labels)
+
+
+def _num_outputs(*labels: torch.Tensor) -> int:
+    """The number of classes, or of numbers per example where these are no classes."""
+    if any(_no_classes(some) for some in labels):
+        return max(1, labels[0][0].numel())
+    return 1 + max(int(some.max()) for some in labels)
+
+
+def _no_classes(labels: torch.Tensor) -> str | None:
+    """Why these are no classes; None where they are."""
+    if labels.ndim != 1 or labels.is_floating_point():
+        return f"must hold one whole number per example, got shape {tuple(labels.shape)} of {labels.dtype}"
+    smallest = int(labels.min())
+    return f"must hold classes 0, 1, 2, ..., got {smallest}" if smallest < 0 else None
+
+
+def _check_classes(labels: torch.Tensor, name: str, data: str) -> None:
+    if wrong := _no_classes(labels):
+        raise LabError(f"{data}: {name} {wrong}; for targets that are no classes name a function with --losses")
+
+
+def own_losses(task: Task) -> Losses | None:
+    """The user's function, None for cross-entropy."""
+    if task.losses is None:
+        return None
+    found: Losses = own.imported(own.unmarked(task.losses), "--losses")
+    return found
 
 
 def make_model(name: str, split: Split, seed: int) -> nn.Module:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from torch.utils.data import Dataset
 
 import gradorder as go
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark import task as tasks
-from gradorder_lab.benchmark.contest import Contest
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances, named
+from gradorder_lab.benchmark.contest import Contest, refusal, suitable
+from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
 from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Split, Task
 from gradorder_lab.data.examples import Batch, Examples
 from gradorder_lab.errors import LabError
@@ -49,14 +49,15 @@ class Request:
 def compare(request: Request, out: Path) -> None:
     """Probe, compare, print."""
     contest = planned(request)
+    data = _data_place(request)
     console = Console()
     console.print(f"[bold]A probe of {request.task.name}, after one epoch of plain training[/bold]")
-    console.print(probe(request.task, request.data_dir).text, highlight=False, markup=False)
+    console.print(probe(contest.task, data).text, highlight=False, markup=False)
     if request.probe_only:
         return
     console.print()
-    standings = compared(contest, out, jobs=request.jobs, data=request.data_dir, console=console)
-    show_standings(console, standings)
+    runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
+    show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
 
 
@@ -72,33 +73,40 @@ def planned(request: Request) -> Contest:
     wrong = [budget for budget in request.budgets if not 0 < budget <= 1]
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
-    methods = dict.fromkeys((BASELINE, *(chosen or CORE)))
-    budgets = sorted({*request.budgets, 1.0})
     task = _marked(request.task)
+    methods = dict.fromkeys((BASELINE, *(chosen or suitable(CORE, task))))
+    if unsuitable := set(methods) - set(suitable(methods, task)):
+        raise LabError(f"--method {min(unsuitable)!r} needs classes, and {task.name} has none")
+    budgets = sorted({*request.budgets, 1.0})
     _check_budgets(task, methods, budgets)
-    return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds)
+    return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds, search_seeds=1)
 
 
 def _marked(task: Task) -> Task:
     """The task with the hashes of the files that the user brings along: a changed file is another task."""
-    data, model = Path(task.data), task.model
-    is_own_file = task.data not in tasks.DATA_NAMES and data.is_file()
-    is_own_model = model not in MODELS and ":" in model
+    is_own_model = task.model not in MODELS and ":" in task.model
     return replace(
         task,
-        data=own.with_hash(task.data, data) if is_own_file else task.data,
-        model=own.marked(model, "--model") if is_own_model else model,
+        data=own.content(Path(task.data)) if _is_own_file(task) else task.data,
+        model=own.marked(task.model, "--model") if is_own_model else task.model,
+        losses=None if task.losses is None else own.marked(task.losses, "--losses"),
     )
+
+
+def _is_own_file(task: Task) -> bool:
+    return task.data not in tasks.DATA_NAMES and Path(task.data).is_file()
+
+
+def _data_place(request: Request) -> Path | None:
+    """Where runs find their data: the user's own file, or the directory with the files of the data sets."""
+    return Path(request.task.data).resolve() if _is_own_file(request.task) else request.data_dir
 
 
 def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets: Sequence[float]) -> None:
     """Some methods cannot do with too little: said before the run, not after half of it."""
-    labels = torch.arange(task.batch_size)
     for method in methods:
         for budget in budgets:
-            try:
-                named(method).build(Circumstances(labels, task.batch_size, task.epochs, budget, seed=0))
-            except ValueError as error:
+            if error := refusal(task, method, budget):
                 raise LabError(
                     f"{method} cannot have --budget {budget:g} with --epochs {task.epochs}: {error}"
                 ) from error
@@ -107,12 +115,15 @@ def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets
 def probe(task: Task, data_dir: Path | None) -> go.Advice:
     """The library's advice, one epoch of plain training after the start: before it, all gradients look alike."""
     split = tasks.load_split(task, data_dir, validates=False)
-    return go.advise(_after_one_epoch(task, split).model, _MapStyle(split.train), batch_size=task.batch_size)
+    model = _after_one_epoch(task, split).model
+    return go.advise(model, _MapStyle(split.train), losses=tasks.own_losses(task), batch_size=task.batch_size)
 
 
 def _after_one_epoch(task: Task, split: Split) -> NetworkRun:
     given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
-    run = benchmark_run(task, split, METHODS[BASELINE].build(given), min(task.step_sizes), task.epochs, seed=0)
+    run = benchmark_run(
+        task, split, METHODS[BASELINE].build(given), step_size=min(task.step_sizes), length=float(task.epochs), seed=0
+    )
     train_one_epoch(run, 0)
     return run
 

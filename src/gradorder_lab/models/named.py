@@ -6,7 +6,11 @@ from math import prod
 import torch
 from torch import nn
 
+from gradorder_lab.data import sst2
+from gradorder_lab.models.bag_of_words import BagOfWords
+from gradorder_lab.models.causal_conv_net import CausalConvNet
 from gradorder_lab.models.mlp import mlp
+from gradorder_lab.models.pooled_conv_net import pooled_conv_net
 from gradorder_lab.models.resnet import resnet18, resnet20
 from gradorder_lab.models.small_conv_net import small_conv_net
 from gradorder_lab.models.transformer import TransformerClassifier
@@ -35,6 +39,9 @@ MODELS: dict[str, Builder] = {
     "resnet20": _residual(resnet20),
     "resnet18": _residual(resnet18),
     "transformer": _transformer,
+    "pooled": lambda classes, shape, width: pooled_conv_net(shape[0], shape[1], classes, width or 24),
+    "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
+    "bag-of-words": lambda classes, _, width: BagOfWords(sst2.VOCABULARY, classes, width=width or 32),
 }
 
 

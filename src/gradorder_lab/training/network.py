@@ -16,10 +16,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import gradorder as go
+from gradorder.losses import Losses
 from gradorder.ranks import world_size
 from gradorder.scores import Score
 from gradorder.selection import Selection
 from gradorder_lab.data.examples import Augment, Batch, Examples
+from gradorder_lab.errors import LabError
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Rows
 from gradorder_lab.training.evaluation import evaluate
@@ -89,6 +91,8 @@ class NetworkRun:
         measured: name -> what loss and accuracy are measured on, outside the clock.
         device: where.
         augmentation: epoch -> what is done to the inputs of a batch, or None.
+        losses: of one's own, one per example; None for the cross-entropy of the model's logits, of shape (B, C) or,
+            with several targets per example, (B, C, ...): the mean over them is the example's loss.
     """
 
     model: nn.Module
@@ -99,11 +103,14 @@ class NetworkRun:
     measured: Mapping[str, Examples]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     augmentation: Callable[[int], Augment] | None = None
+    losses: Losses | None = None
     cost: Cost = field(default_factory=Cost)
     notes: list[list[float]] = field(default_factory=list)
     next_epoch: int = 0
 
     def __post_init__(self) -> None:
+        if self.losses is not None and (self.strategy.gradients or self.strategy.top is not None):
+            raise ValueError("losses must be None where the strategy looks at logits, got a function")
         self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
 
     def batches(self, epoch: int) -> Sequence[torch.Tensor]:
@@ -134,14 +141,26 @@ class NetworkRun:
                 return strategy.select.weighted(self.model, batch)
             return strategy.select(self.model, batch), None
 
-    def update(self, batch: Batch, weights: torch.Tensor | None, step_size: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step; logits and losses before it, one mean loss for methods that need no more."""
+    def forward(self, batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """Logits, where there are any, and losses, one mean loss for methods that need no more."""
         inputs, targets = batch
+        if self.losses is not None:
+            return None, _one_each(self.losses(self.model, batch), len(targets))
+        logits = self.model(inputs)
+        if not self.strategy.needs_losses:
+            return logits, F.cross_entropy(logits, targets)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        return logits, losses if losses.ndim == 1 else losses.flatten(1).mean(1)
+
+    def update(
+        self, batch: Batch, weights: torch.Tensor | None, step_size: float
+    ) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """One step; logits and losses before it."""
+        targets = batch[1]
         for group in self.optimizer.param_groups:
             group["lr"] = step_size
         self.optimizer.zero_grad(set_to_none=True)
-        logits = self.model(inputs)
-        losses = F.cross_entropy(logits, targets, reduction="none" if self.strategy.needs_losses else "mean")
+        logits, losses = self.forward(batch)
         loss = self.objective(logits, losses, targets, weights)
         if world_size() == 1:
             loss.backward()
@@ -154,19 +173,21 @@ class NetworkRun:
         self.cost.trained += num_examples
         self.cost.forward += num_examples
         self.cost.backward += num_examples
-        return logits.detach(), losses.detach()
+        return None if logits is None else logits.detach(), losses.detach()
 
     def objective(
-        self, logits: torch.Tensor, losses: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None
+        self, logits: torch.Tensor | None, losses: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None
     ) -> torch.Tensor:
         """What is minimised in this step."""
-        if self.strategy.top is not None:
+        if self.strategy.top is not None and logits is not None:
             return self.strategy.top.mean(losses, correct=logits.argmax(1) == targets)
         return losses.mean() if weights is None else (weights.to(losses) * losses).mean()
 
-    def learnt(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
+    def learnt(self, logits: torch.Tensor | None, batch: Batch) -> dict[str, torch.Tensor]:
         """What an ordering that learns from gradients is given."""
-        return {} if self.last_layer is None else {"gradients": self.last_layer.gradients(logits, batch[1])}
+        if self.last_layer is None or logits is None:
+            return {}
+        return {"gradients": self.last_layer.gradients(logits, batch[1])}
 
     @contextmanager
     def scoring(self, num_examples: int, score: object) -> Iterator[None]:
@@ -204,7 +225,9 @@ class NetworkRun:
 
     def note(self) -> None:
         """Where the run stands."""
-        measures = [number for examples in self.measured.values() for number in evaluate(self.model, examples)]
+        measures = [
+            number for examples in self.measured.values() for number in evaluate(self.model, examples, self.losses)
+        ]
         self.notes.append([self.next_epoch, *measures, *(getattr(self.cost, one.name) for one in fields(Cost))])
 
     def rows(self) -> Rows:
@@ -232,14 +255,14 @@ class NetworkRun:
         self.next_epoch = state["next_epoch"]
 
 
-def train_one_epoch(run: NetworkRun, epoch: int) -> None:
-    """Every method is this loop."""
+def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
+    """Every method is this loop; only the first part of an epoch is cut to whole steps."""
     strategy, sampler, before = run.strategy, run.strategy.sampler, replace(run.cost)
     augment = None if run.augmentation is None else run.augmentation(epoch)
     run.model.train()
     with run.timed():
         batches = run.batches(epoch)
-        for number, indices in enumerate(batches):
+        for number, indices in enumerate(batches[: whole_steps(part, len(batches))]):
             batch, weights = run.selected(run.train.batch(indices, augment))
             step_size = run.step_size(run.cost.updates, epoch, number / len(batches))
             logits, losses = run.update(batch, weights, step_size)
@@ -248,6 +271,20 @@ def train_one_epoch(run: NetworkRun, epoch: int) -> None:
             strategy.top.observe()
         run.settle(before)
     run.next_epoch = epoch + 1
+
+
+def _one_each(losses: torch.Tensor, num_examples: int) -> torch.Tensor:
+    """The user's losses, if there is one for each example."""
+    if tuple(losses.shape) != (num_examples,):
+        raise LabError(
+            f"losses must give one number per example, shape ({num_examples},) here, got shape {tuple(losses.shape)}"
+        )
+    return losses
+
+
+def whole_steps(part: float, num_steps: int) -> int:
+    """The steps of a part of an epoch: the nearest whole number, at least one."""
+    return max(1, round(part * num_steps))
 
 
 class _LastLayer:

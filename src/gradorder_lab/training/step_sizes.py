@@ -1,8 +1,7 @@
 """Step sizes of a run of known length: the paper's, and the usual ones."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Callable
 from typing import Final
 
 import gradorder as go
@@ -35,12 +34,15 @@ def step_size_named(name: str, a: float, *, steps_per_epoch: int, epochs: int) -
     return lambda step, epoch, _: found(step, epoch)
 
 
-def half_cosine(a: float, epoch_lengths: Sequence[float]) -> StepSize:
-    """From `a` down to 0 over epochs of these lengths, in any unit."""
-    starts = [0.0, *accumulate(epoch_lengths)]
+def half_cosine(a: float, num_steps: int) -> StepSize:
+    """From `a` down to 0 over so many steps."""
+    return lambda step, _, __: _cosine(a, step / num_steps)
 
-    def step_size(_: int, epoch: int, part: float) -> float:
-        progress = (starts[epoch] + part * epoch_lengths[epoch]) / starts[-1]
-        return a * (1 + math.cos(math.pi * progress)) / 2
 
-    return step_size
+def half_cosine_over_epochs(a: float, num_epochs: float) -> StepSize:
+    """From `a` down to 0 over so many epochs, however many steps each will have."""
+    return lambda _, epoch, part: _cosine(a, (epoch + part) / num_epochs)
+
+
+def _cosine(a: float, progress: float) -> float:
+    return a * (1 + math.cos(math.pi * min(1.0, progress))) / 2

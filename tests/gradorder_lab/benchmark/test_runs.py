@@ -10,13 +10,21 @@ from rich.console import Console
 import gradorder as go
 from gradorder_lab.benchmark import task
 from gradorder_lab.benchmark.contest import Contest
-from gradorder_lab.benchmark.methods import BASELINE, METHODS, RECOMMENDED
-from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.methods import BASELINE, FIXED_BUDGET, METHODS, RANDOM_BALANCED, RECOMMENDED
+from gradorder_lab.benchmark.recipe import CompareRecipe, benchmark_run
+from gradorder_lab.benchmark.running import compared, in_random_order
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
+from gradorder_lab.data import ImageDataset
 from gradorder_lab.errors import LabError
-from gradorder_lab.training.network import NetworkRun
+from gradorder_lab.runs.recipe import Workspace
+from gradorder_lab.runs.sweep import Piece
+from gradorder_lab.training.network import NetworkRun, Strategy
+
+IMAGES = (
+    torch.randint(256, (40, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)),
+    torch.arange(40) % 2,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +50,14 @@ def test_every_method_learns_and_counts(method, own_task):
     assert first["test_accuracy"][0] > 70
     for name in ("test_accuracy", "test_loss", "updates", "trained", "forward", "backward"):
         assert np.array_equal(first[name], again[name]), name
-    scored_exactly = {"paper: sort first": 600, "paper: sort first half": 600, "paper: sort within": 600}
+    scored_exactly = {"paper: sort first": 600, "paper: sort first half": 900, "paper: sort within": 750}
     assert first["backward"][0] == first["trained"][0] + scored_exactly.get(method, 0)
     assert 0 < first["trained"][0] <= first["forward"][0]
     # plain training takes 1200; methods that score first have less left to train with
     assert 0.2 * 1200 < first["trained"][0] <= 1200
 
 
-@pytest.mark.parametrize("method", [BASELINE, RECOMMENDED, "InfoBatch"])
+@pytest.mark.parametrize("method", [BASELINE, FIXED_BUDGET, "InfoBatch"])
 @pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
 def test_training_that_diverges_is_judged_by_what_it_has(method, own_task):
     rows = CompareRecipe.of(own_task, method, 1e30, 0.8).run(seed=0)
@@ -98,9 +106,16 @@ def half_a_cosine(progress):
 
 
 def test_the_step_size_falls_over_the_steps_however_they_fall_on_epochs(own_task, step_sizes):
-    CompareRecipe.of(own_task, RECOMMENDED, 0.05, 0.6).run(seed=0)
+    CompareRecipe.of(own_task, FIXED_BUDGET, 0.05, 0.6).run(seed=0)
     assert len(step_sizes) == 10 + 2 + 2 + 10
     assert step_sizes == pytest.approx(half_a_cosine(np.arange(24) / 24), abs=1e-12)
+
+
+def test_the_default_without_a_budget_is_a_shorter_run_and_falls_over_its_length(own_task, step_sizes):
+    rows = CompareRecipe.of(own_task, RECOMMENDED, 0.05, 0.4).run(seed=0)  # 1.6 epochs of 10 steps
+    assert step_sizes[:10] == pytest.approx(half_a_cosine(np.arange(10) / 16), abs=1e-9)
+    assert 11 <= len(step_sizes) <= 16
+    assert rows["trained"][0] <= 30 * 16
 
 
 @pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
@@ -109,6 +124,53 @@ def test_where_nobody_knows_the_steps_the_step_size_falls_over_the_epochs(own_ta
     assert step_sizes[0] == pytest.approx(0.05)
     assert 20 < len(step_sizes) < 40  # some of its four epochs are pruned
     assert set(half_a_cosine(np.arange(4) / 4).round(12)) <= set(np.round(step_sizes, 12))
+
+
+@pytest.mark.parametrize(("budget", "steps"), [(0.2, 8), (0.36, 14), (0.5, 20), (0.9, 36), (1.0, 40)])
+def test_every_budget_is_cut_to_whole_steps(own_task, step_sizes, budget, steps):
+    rows = CompareRecipe.of(own_task, BASELINE, 0.05, budget).run(seed=0)
+    assert rows["updates"].tolist() == [steps]
+    assert rows["trained"].tolist() == [30 * steps]
+    assert step_sizes == pytest.approx(half_a_cosine(np.arange(steps) / steps), abs=1e-12)
+
+
+def test_less_than_an_epoch_is_run_by_what_scores_first(own_task):
+    rows = CompareRecipe.of(own_task, "paper: sort first", 0.05, 0.2).run(seed=0)
+    assert rows["updates"].tolist() == [4]  # 0.8 epochs' worth, of which scoring takes 0.8 / 1.8
+    assert rows["scored"].tolist() == [300]
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* has .* steps")
+def test_where_nobody_knows_the_steps_the_last_epoch_is_cut_too(own_task, step_sizes):
+    CompareRecipe.of(own_task, "InfoBatch", 0.05, 0.3).run(seed=0)  # 1.2 / 0.7 epochs
+    assert step_sizes[:10] == pytest.approx(half_a_cosine(np.arange(10) / 10 / (1.2 / 0.7)), abs=1e-9)
+    assert 0 < step_sizes[-1] < 0.02
+    assert 14 <= len(step_sizes) <= 17
+
+
+def test_wrong_labels_and_rare_classes_are_drawn_anew_with_every_seed(own_task):
+    spoilt = replace(own_task, wrong_labels=0.3)
+    one, again, other = (task.load_split(spoilt, None, validates=False, seed=seed).train.labels for seed in (1, 1, 2))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    plain = task.load_split(own_task, None, validates=False).train.labels
+    assert 0.2 < (one != plain).float().mean() < 0.4
+    rare = replace(own_task, rarest=0.1)
+    sizes = [task.load_split(rare, None, validates=True, seed=seed) for seed in (1, 2)]
+    assert not torch.equal(sizes[0].train.positions, sizes[1].train.positions)
+    assert torch.equal(sizes[0].test.labels, sizes[1].test.labels)  # the held-out part stays
+
+
+def test_methods_of_a_seed_take_turns_by_chance_and_in_the_same_order_when_it_goes_on(own_task):
+    recipes = [CompareRecipe.of(own_task, method, 0.05, budget) for method in METHODS for budget in (0.5, 1.0)]
+    pieces = [Piece((recipe,), seed, Workspace()) for recipe in recipes for seed in (0, 1)]
+    order = in_random_order(pieces)
+    assert [piece.seed for piece in order] == [0] * len(recipes) + [1] * len(recipes)
+    first, second = ([piece.recipes[0] for piece in order if piece.seed == seed] for seed in (0, 1))
+    assert set(first) == set(second) == set(recipes)
+    assert first != recipes
+    assert first != second
+    assert in_random_order(order[5:]) == order[5:]
 
 
 def test_validation_never_sees_the_test_set(own_task):
@@ -130,21 +192,24 @@ def test_what_chooses_a_step_size_is_not_spoilt(own_task):
 
 
 def test_a_comparison_goes_on_where_it_was_stopped(own_task, tmp_path, monkeypatch):
-    contest = Contest(own_task, (BASELINE, RECOMMENDED), (0.8, 1.0), seeds=2)
+    contest = Contest(own_task, (BASELINE, FIXED_BUDGET), (0.8, 1.0), seeds=2)
     settings = {"jobs": 1, "data": None, "console": Console(quiet=True)}
     first = compared(contest, tmp_path, **settings)
     monkeypatch.setattr(CompareRecipe, "run", lambda *_: pytest.fail("everything is there"))
     again = compared(contest, tmp_path, **settings)
-    assert [row.accuracy for row in first.rows] == [row.accuracy for row in again.rows]
+    assert first == again
+    assert sorted((run.method, run.budget, run.seed) for run in first) == [
+        (method, budget, seed) for method in (BASELINE, FIXED_BUDGET) for budget in (0.8, 1.0) for seed in (0, 1)
+    ]
 
 
 def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
-    settings = command.Request(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
+    settings = command.Request(own_task, methods=(FIXED_BUDGET,), budgets=(0.8,), seeds=2)
     command.compare(settings, tmp_path)
     told = capsys.readouterr().out
     assert "expected from this probe" in told
     assert "target" in told
-    assert RECOMMENDED in told
+    assert FIXED_BUDGET in told
     assert "random reshuffling" in told
 
 
@@ -153,7 +218,10 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
     [
         ({"methods": ("best one",)}, "--method must be one of: random reshuffling, .*; got 'best one'"),
         ({"budgets": (1.5,)}, r"--budget must be in \(0, 1\], got 1.5"),
-        ({"budgets": (0.3,)}, "recommended cannot have --budget 0.3 with --epochs 4: budget must be more than 0.5"),
+        (
+            {"budgets": (0.3,), "methods": (FIXED_BUDGET,)},
+            "recommended, fixed budget cannot have --budget 0.3 with --epochs 4: budget must be more than 0.5",
+        ),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(own_task, change, message):
@@ -166,9 +234,11 @@ def test_wrong_settings_are_refused_before_anything_runs(own_task, change, messa
     [
         (None, "--data must be one of mnist, .* or an .npz file"),
         ({"x_train": np.ones((3, 2))}, "--data must be one of .*y_train"),
-        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per row of x_train"),
-        ({"y_train": np.array([0, 1])}, "y_train must hold one whole number per row of x_train"),
-        ({"y_test": np.array([0, -1, 1])}, "labels must be 0, 1, 2, ..., got negative ones"),
+        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per example, .* name a function with --losses"),
+        ({"y_train": np.zeros((3, 2), dtype=int)}, "y_train must hold one whole number per example"),
+        ({"y_train": np.array([0, 1])}, "y_train must have one row per row of x_train"),
+        ({"y_test": np.array(1)}, "y_test must have one row per row of x_test"),
+        ({"y_test": np.array([0, -1, 1])}, "y_test must hold classes 0, 1, 2, ..., got -1"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, arrays, message):
@@ -204,12 +274,46 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
         "from torch import nn\n\n\ndef linear(classes, inputs):\n    return nn.Linear(inputs[0], classes)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    asked = command.Request(replace(own_task, data=str(copy), model="changing_models:linear"))
+    task_ = replace(own_task, data=str(copy), model="changing_models:linear")
+    asked = command.Request(task_, methods=(RANDOM_BALANCED,))
     first = command.planned(asked).task
     assert command.planned(asked).task == first
-    assert CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(seed=0)["trained"][0] == 1200
+    rows = CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(0, Workspace(data=copy))
+    assert rows["trained"][0] == 1200
     code.write_text(code.read_text() + "# changed\n")
     assert command.planned(asked).task.model != first.model
     with np.load(own_file) as file:
         np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
     assert command.planned(asked).task.data != first.data
+    with pytest.raises(LabError, match=rf"must be in the file that was named with --data, but {copy} is another one"):
+        task.load_split(first, copy, validates=True)
+
+
+def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, tmp_path, monkeypatch, capsys):
+    moved = tmp_path / "elsewhere" / "renamed.npz"
+    moved.parent.mkdir()
+    moved.write_bytes(own_file.read_bytes())
+    asked = command.Request(own_task, methods=(BASELINE,), budgets=(1.0,), seeds=1)
+    command.compare(asked, tmp_path / "out")
+    monkeypatch.setattr(CompareRecipe, "run", lambda *_: pytest.fail("everything is there"))
+    command.compare(replace(asked, task=replace(own_task, data=str(moved))), tmp_path / "out")
+    first, again = capsys.readouterr().out.split("A probe of")[1:]
+    assert first.partition("target")[2] == again.partition("target")[2]
+
+
+def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
+    plain = Task("images", "cifar10", "pooled", epochs=1, num_train=40, batch_size=20)
+    split = task.Split(*(ImageDataset(*IMAGES, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for _ in range(2)), 2)
+    sampler = go.OrderedSampler(40, 20, ordering=go.Shuffled())
+    flipped, again, unflipped = (
+        benchmark_run(settings, split, Strategy(sampler), 0.05, 1, seed=0)
+        for settings in (replace(plain, flips=True), replace(plain, flips=True), plain)
+    )
+    assert unflipped.augmentation is None
+    seen = [run.train.batch(range(40), run.augmentation(3))[0] for run in (flipped, again)]
+    original, _ = split.train.batch(range(40))
+    assert torch.equal(*seen)
+    is_mirrored = [not torch.equal(one, other) for one, other in zip(seen[0], original, strict=True)]
+    assert 8 < sum(is_mirrored) < 32
+    assert torch.equal(seen[0][is_mirrored], original[is_mirrored].flip(3))
+    assert not torch.equal(seen[0], flipped.train.batch(range(40), flipped.augmentation(4))[0])

@@ -1,0 +1,130 @@
+"""Accuracy against cost, and how much cost a method saves at the same accuracy.
+
+A curve is the mean over seeds at each budget: the best fit that never falls (isotonic regression), a straight line in
+log cost from budget to budget. The target is the mean of random reshuffling at the full budget less a fixed margin. The
+saving is the cost at which a method's curve reaches it, over the cost at which random reshuffling's own curve does.
+
+The interval comes from resampling the seeds, the same ones for the method and for random reshuffling, through all of
+this: target, fit and inversion. Resamples in which the target is not reached count as infinite cost.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from gradorder_lab.runs.recipe import Array
+
+RESAMPLES = 4000
+LEVEL = 0.95
+_SEED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One method on one task: budgets down, seeds across; both in increasing order."""
+
+    accuracy: Array
+    cost: Array
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A cost as a share of random reshuffling's at the same accuracy, with its interval.
+
+    Args:
+        share: infinite where the target was not reached.
+        low: of the 95% interval.
+        high: infinite where too many resamples do not reach the target.
+        is_bound: the target was reached at the smallest budget already: the share is at most this.
+        low_is_bound: the same of the interval's low end.
+    """
+
+    share: float
+    low: float
+    high: float
+    is_bound: bool = False
+    low_is_bound: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the target was reached within the budgets."""
+        return self.share < inf
+
+
+def saving(method: Curve, random: Curve, margin: float) -> Saving:
+    """What the method saves, seeds paired column by column."""
+    num_seeds = random.accuracy.shape[1]
+    once = np.full((num_seeds, 1), 1 / num_seeds)
+    (share,), (is_bound,) = _shares(method, random, margin, once)
+    shares, bounds = _shares(method, random, margin, _resampled(num_seeds))
+    outside = _outside(num_seeds)
+    low, high = np.quantile(shares, (outside, 1 - outside), method="inverted_cdf")
+    return Saving(float(share), float(low), float(high), bool(is_bound), bool(bounds.mean() > outside))
+
+
+def _resampled(num_seeds: int) -> Array:
+    """The weight of every seed in every resample, (S, R)."""
+    counts = np.random.default_rng(_SEED).multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), RESAMPLES)
+    return counts.T / num_seeds
+
+
+def _outside(num_seeds: int) -> float:
+    """The share of resamples beyond either end of the interval.
+
+    Of a few seeds resamples vary too little: their standard deviation divides by S, and S values have the tails of
+    Student's t. What makes the percentile interval of a mean as wide as Student's makes this one wider, too.
+    """
+    if num_seeds == 1:
+        return 0.0
+    wide = stats.t.ppf((1 + LEVEL) / 2, num_seeds - 1) * np.sqrt(num_seeds / (num_seeds - 1))
+    return float(stats.norm.sf(wide))
+
+
+def _shares(method: Curve, random: Curve, margin: float, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The saving for each column of weights (S, R), and whether it is but a bound."""
+    target = random.accuracy[-1] @ weights - margin
+    ours, is_bound = _costs_at(target, method, weights)
+    theirs, is_unknown = _costs_at(target, random, weights)
+    # where random reshuffling is there at its smallest budget, nobody knows what it needs
+    return np.where(is_unknown, inf, np.exp(ours - theirs)), is_bound & ~is_unknown
+
+
+def _costs_at(target: Array, curve: Curve, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Log cost at which the curve reaches the target, (R,), and whether it does so at its smallest cost already."""
+    accuracy, log_cost = curve.accuracy @ weights, np.log(curve.cost @ weights)
+    order = log_cost.argsort(axis=0)
+    fit = isotonic(np.take_along_axis(accuracy, order, 0))
+    log_cost = np.take_along_axis(log_cost, order, 0)
+    is_there = fit >= target
+    after = is_there.argmax(axis=0)
+    before = np.maximum(after - 1, 0)
+    (x0, x1), (y0, y1) = ([_row(table, places) for places in (before, after)] for table in (log_cost, fit))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where(after == 0, x1, x0 + (x1 - x0) * (target - y0) / (y1 - y0))
+    is_reached = is_there.any(axis=0)
+    return np.where(is_reached, found, inf), is_reached & (after == 0)
+
+
+def _row(table: Array, places: NDArray[np.int64]) -> Array:
+    found: Array = np.take_along_axis(table, places[None], 0)[0]
+    return found
+
+
+def isotonic(values: Array) -> Array:
+    """The nearest numbers, by least squares, that never fall down each column of (B, R).
+
+    By the formula max over a <= i of min over b >= i of the mean of values a to b: the same as pooling neighbours, for
+    all columns at once.
+    """
+    num_points = len(values)
+    sums = np.concatenate([np.zeros_like(values[:1]), values.cumsum(axis=0)])
+    fit = np.full_like(values, -inf)
+    for first in range(num_points):
+        lengths = np.arange(1, num_points - first + 1)[:, None]
+        means = (sums[first + 1 :] - sums[first]) / lengths
+        lowest = np.minimum.accumulate(means[::-1], axis=0)[::-1]  # over all ends from here on
+        fit[first:] = np.maximum(fit[first:], lowest)
+    return fit

@@ -1,0 +1,175 @@
+"""Every run of the benchmark is a row of one tidy Parquet file: what is shipped, and what all tables are made from.
+
+    task, settings             the task's name, and what it consists of, as JSON
+    method, step_size, budget  what was run; budget as a share of plain training's cost
+    seed, validates            validates: measured on the held-out part, to choose a step size
+    accuracy, loss             after the last step, in percent and nats
+    example_gradients, forward_passes, backward_passes, steps
+    processor_seconds, wall_seconds
+    place                      among the runs that were started in the same directory, from 0
+    machine, versions, commit  where it was run, and with what; versions as JSON
+    revision                   of what a recipe means: `CompareRecipe.revision`
+
+New runs join those that are there, also while they are still being made:
+
+    python -m gradorder_lab.benchmark.rows results/benchmark.parquet DIRECTORY [DIRECTORY ...]
+
+Of a row that is there already the new one counts; what its task was run with before it was changed is left out.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from math import isnan
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from gradorder_lab.benchmark import standard_tasks
+from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
+from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.errors import LabError
+from gradorder_lab.runs.recipe import Setting
+from gradorder_lab.runs.store import STORE, Store, StoredRun
+
+RESULTS = "benchmark.parquet"
+_VERSIONS = ("python", "gradorder", "torch", "numpy", "scikit-learn", "numba", "scipy")
+_TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One row; its fields are the columns of the file."""
+
+    task: str
+    settings: str
+    method: str
+    step_size: float
+    budget: float
+    seed: int
+    validates: bool
+    accuracy: float
+    loss: float
+    example_gradients: int
+    forward_passes: int
+    backward_passes: int
+    steps: int
+    processor_seconds: float
+    wall_seconds: float
+    place: int
+    machine: str
+    versions: str
+    commit: str
+    revision: int
+
+    @classmethod
+    def of(cls, task: str, run: StoredRun, place: int, facts: dict[str, Setting]) -> Self:
+        """From the store."""
+        chosen, last = run.settings, {name: float(column[-1]) for name, column in run.rows.items()}
+        return cls(
+            task=task,
+            settings=_of_task(run.settings),
+            method=str(chosen["method"]),
+            step_size=float(chosen["step_size"] or 0),
+            budget=float(chosen["budget"] or 0),
+            seed=run.seed,
+            validates=bool(chosen["validates"]),
+            accuracy=last["test_accuracy"],
+            loss=last["test_loss"],
+            example_gradients=int(last["trained"]),
+            forward_passes=int(last["forward"]),
+            backward_passes=int(last["backward"]),
+            steps=int(last["updates"]),
+            processor_seconds=last["processor_seconds"],
+            wall_seconds=last["seconds"],
+            place=place,
+            machine=str(facts.get("machine", "")),
+            versions=json.dumps({name: facts[name] for name in _VERSIONS if facts.get(name)}),
+            commit=str(facts.get("commit") or ""),
+            revision=run.revision,
+        )
+
+    @property
+    def measure(self) -> Measure:
+        """What it is judged by: there is no accuracy where the losses are the user's own."""
+        return LOSS if isnan(self.accuracy) else ACCURACY
+
+    @property
+    def goodness(self) -> float:
+        """The larger, the better."""
+        return self.measure.goodness(getattr(self, self.measure.name))
+
+    @property
+    def identity(self) -> tuple[str, str, float, float, int, bool]:
+        """What there is one row of."""
+        return self.task, self.method, self.step_size, self.budget, self.seed, self.validates
+
+
+def runs_in(store: Store, tasks: Iterable[Task]) -> list[Run]:
+    """The finished runs of these tasks in the order in which they were started, without those of older revisions."""
+    names = {_of_task(CompareRecipe.settings_of(task)): task.name for task in tasks}
+    environments = store.environments()
+    found = [run for run in store.every_run(EXPERIMENT) if run.revision == CompareRecipe.revision]
+    found.sort(key=lambda run: float(run.rows["started"][-1]))
+    named = [(place, run, names.get(_of_task(run.settings))) for place, run in enumerate(found)]
+    return [Run.of(name, run, place, environments[run.environment]) for place, run, name in named if name is not None]
+
+
+def joined(before: Sequence[Run], new: Sequence[Run]) -> list[Run]:
+    """All rows, task by task: new ones instead of those that they repeat, and of those whose task has changed since."""
+    now = {run.task: (run.settings, run.revision) for run in new}
+    kept = [run for run in before if now.get(run.task, (run.settings, run.revision)) == (run.settings, run.revision)]
+    rows = {run.identity: run for run in (*kept, *new)}
+    return sorted(rows.values(), key=lambda run: run.identity)
+
+
+def read_rows(path: Path) -> list[Run]:
+    """What `write_rows` wrote.
+
+    Raises:
+        LabError: the file is damaged or another one.
+    """
+    try:
+        return [Run(**row) for row in parquet.ParquetFile(path).read().to_pylist()]
+    except (OSError, pa.ArrowException, TypeError) as error:
+        raise LabError(f"{path} cannot be read as rows of the benchmark: {error}") from error
+
+
+def write_rows(runs: Sequence[Run], path: Path) -> None:
+    """Write the file, whole or not at all."""
+    schema = pa.schema([(one.name, _TYPES[one.type]) for one in fields(Run)])  # type: ignore[index]
+    columns = {one.name: [getattr(run, one.name) for run in runs] for one in fields(Run)}
+    unfinished = path.with_name(f".{path.name}-unfinished")
+    try:
+        parquet.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd", compression_level=19)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standard_tasks.ALL) -> int:
+    """Put what was run in these directories into the file; how many rows it has then."""
+    known = list(tasks)
+    rows = read_rows(path) if path.exists() else []
+    for directory in directories:
+        if not (directory / STORE).exists():
+            raise LabError(f"{directory} has no runs")
+        with Store(directory) as store:
+            rows = joined(rows, runs_in(store, known))
+    write_rows(rows, path)
+    return len(rows)
+
+
+def _of_task(settings: object) -> str:
+    """What a run's settings say of its task, as text."""
+    known = dict(settings)  # type: ignore[call-overload]
+    chosen = {"method", "step_size", "budget", "validates"}
+    return json.dumps({name: value for name, value in known.items() if name not in chosen}, sort_keys=True)
+
+
+if __name__ == "__main__":
+    join(Path(sys.argv[1]), [Path(place) for place in sys.argv[2:]])

@@ -1,0 +1,96 @@
+"""The tasks that the field's methods are compared on, each with a grid that has random reshuffling's best step inside.
+
+`TUNED_ON` are the tasks that the default's numbers may be chosen on, by held-out parts of their training sets; the
+others are looked at once, at the end. `terrain` and `snippets` are made by this project, all others are public data.
+"""
+
+from dataclasses import replace
+
+from gradorder_lab.benchmark.task import Task
+
+_LARGE = 5  # seeds
+
+TERRAIN = Task("terrain, 2-layer", "terrain", "2-layer", epochs=10, step_sizes=(0.05, 0.1, 0.2, 0.4))
+MNIST = Task("mnist, 2-layer", "mnist", "2-layer", epochs=10)
+FASHION_MNIST = Task("fashion-mnist, 2-layer", "fashion-mnist", "2-layer", epochs=10)
+WRONG_LABELS = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, 20% wrong labels", wrong_labels=0.2)
+RARE_CLASSES = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, rare classes", rarest=0.02)
+STEP_TOO_LARGE = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, step too large", step_sizes=(0.2,))
+"""Four times what the search finds."""
+
+MNIST_DEEP = Task("mnist, 7-layer", "mnist", "7-layer", epochs=6, seeds=_LARGE)
+FASHION_MNIST_DEEP = Task("fashion-mnist, 7-layer", "fashion-mnist", "7-layer", epochs=6, seeds=_LARGE)
+SNIPPETS = Task(
+    "snippets, transformer",
+    "snippets",
+    "transformer",
+    epochs=10,
+    batch_size=64,
+    step_sizes=(0.05, 0.1, 0.2),
+    margin=0.5,
+    seeds=_LARGE,
+)
+SST2 = Task("sst2, bag-of-words", "sst2", "bag-of-words", epochs=8, step_sizes=(0.2, 0.4, 0.8, 1.6), margin=0.5)
+SHAKESPEARE = Task(
+    "tinyshakespeare, causal",
+    "tinyshakespeare",
+    "causal",
+    epochs=8,
+    batch_size=64,
+    step_sizes=(0.2, 0.4, 0.8, 1.6),
+    margin=0.5,
+    seeds=_LARGE,
+)
+CIFAR10_SMALL = Task(
+    "cifar10 (5,000), resnet20",
+    "cifar10",
+    "resnet20",
+    epochs=6,
+    batch_size=64,
+    step_sizes=(0.01, 0.02, 0.05),
+    num_train=5000,
+    weight_decay=5e-4,
+    margin=0.5,
+    seeds=_LARGE,
+)
+
+CIFAR10_FEATURES = Task(
+    "cifar10-features, 2-layer",
+    "cifar10-features",
+    "2-layer",
+    epochs=10,
+    step_sizes=(0.005, 0.01, 0.02, 0.05),
+    margin=0.5,
+    seeds=_LARGE,
+)
+CIFAR10 = Task(
+    "cifar10 (20,000), pooled",
+    "cifar10",
+    "pooled",
+    epochs=20,
+    step_sizes=(0.02, 0.05, 0.1),
+    num_train=20_000,
+    weight_decay=5e-4,
+    flips=True,
+    margin=0.5,
+    seeds=_LARGE,
+)
+
+TUNED_ON = (TERRAIN, FASHION_MNIST, SST2)
+ALL = (
+    TERRAIN,
+    MNIST,
+    FASHION_MNIST,
+    WRONG_LABELS,
+    RARE_CLASSES,
+    STEP_TOO_LARGE,
+    MNIST_DEEP,
+    FASHION_MNIST_DEEP,
+    SNIPPETS,
+    SST2,
+    CIFAR10_SMALL,
+    SHAKESPEARE,
+    CIFAR10_FEATURES,
+    CIFAR10,
+)
+"""Cheapest first."""

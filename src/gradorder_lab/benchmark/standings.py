@@ -1,0 +1,210 @@
+"""All methods on one task, from the rows alone: what each saves at the target, and its accuracy at the same cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, nan
+from typing import Self
+
+import numpy as np
+
+from gradorder_lab.benchmark import standard_tasks
+from gradorder_lab.benchmark.contest import best_size
+from gradorder_lab.benchmark.curves import Curve, Saving, saving
+from gradorder_lab.benchmark.measure import ACCURACY, Measure
+from gradorder_lab.benchmark.methods import BASELINE
+from gradorder_lab.benchmark.rows import Run
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.errors import LabError
+from gradorder_lab.judge.statistics import interval
+from gradorder_lab.runs.recipe import Array
+
+COSTS = ("example_gradients", "processor_seconds", "forward_passes", "wall_seconds")
+GRADIENTS = "example_gradients"
+CLOCK = "processor_seconds"
+"""Runs have one thread each: its processor time is the wall-clock time of a machine that does nothing else."""
+
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of accuracies in points, paired over seeds, with its 95% interval (Student's t); NaN where nothing was run."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, differences: Array) -> Self:
+        """From one number for each seed."""
+        return cls(float(differences.mean()), *interval(differences))
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One method in the table.
+
+    Args:
+        method: its name.
+        step_size: what the search chose.
+        is_at_edge: it is the largest or smallest that was tried.
+        savings: kind of cost -> cost to the target as a share of random reshuffling's.
+        spent: kind of cost -> that of the run at the full budget, as a share of random reshuffling's.
+        accuracy: mean at the full budget.
+        difference: accuracy minus random reshuffling's, both at the full budget.
+        at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
+        curve: example gradients, as a share of plain training's, and mean accuracy at each budget.
+        num_seeds: paired.
+    """
+
+    method: str
+    step_size: float
+    is_at_edge: bool
+    savings: Mapping[str, Saving]
+    spent: Mapping[str, float]
+    accuracy: float
+    difference: Difference
+    at_half: Difference
+    curve: tuple[tuple[float, float], ...]
+    num_seeds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """All methods on one task; those that were run at too few budgets or seeds to say anything are left out.
+
+    Where runs are judged by their loss, all that is called accuracy is its negative: the larger, the better.
+    """
+
+    task: str
+    full: float
+    margin: float
+    rows: tuple[Standing, ...]
+    measure: Measure = ACCURACY
+
+    @property
+    def target(self) -> float:
+        """The accuracy to reach."""
+        return self.full - self.margin
+
+    def row(self, method: str) -> Standing | None:
+        """Of this method; None where it has not been run."""
+        return next((row for row in self.rows if row.method == method), None)
+
+    @classmethod
+    def of(cls, task: str, margin: float, runs: Sequence[Run]) -> Self:
+        """From the rows of this task; others are not looked at.
+
+        Raises:
+            LabError: random reshuffling has not been run at the full budget.
+        """
+        of_task = [run for run in runs if run.task == task]
+        methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in _names(of_task)}
+        random = methods.get(BASELINE)
+        if random is None or 1.0 not in random.budgets:
+            raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
+        full = float(random.curve(random.seeds, GRADIENTS).accuracy[-1].mean())
+        measure = of_task[0].measure
+        margin = measure.margin(full, margin)
+        rows = [_standing(name, found, random, margin) for name, found in methods.items() if found is not None]
+        return cls(task, full, margin, tuple(row for row in rows if row is not None), measure)
+
+
+def all_standings(runs: Sequence[Run], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
+    """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
+    is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
+    return [Standings.of(task.name, task.margin, runs) for task in tasks if task.name in is_there]
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """In the order of the rows, random reshuffling first."""
+    return list(dict.fromkeys([BASELINE, *(run.method for run in runs)]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """The runs of one method that count, those with the step size that the search chose."""
+
+    step_size: float
+    is_at_edge: bool
+    runs: Mapping[tuple[float, int], Run]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> "_Results | None":
+        searched: dict[float, list[float]] = {}
+        for run in runs:
+            if run.validates:
+                searched.setdefault(run.step_size, []).append(run.goodness)
+        counting = [run for run in runs if not run.validates]
+        if searched:
+            most = max(map(len, searched.values()))
+            size = best_size({size: float(np.mean(all_)) for size, all_ in searched.items() if len(all_) == most})
+            counting = [run for run in counting if run.step_size == size]
+        if not counting:
+            return None
+        size = counting[0].step_size
+        is_at_edge = size in {min(searched), max(searched)} if searched else False
+        return cls(size, is_at_edge, {(run.budget, run.seed): run for run in counting})
+
+    @property
+    def budgets(self) -> list[float]:
+        return sorted({budget for budget, _ in self.runs})
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those that every budget has."""
+        all_seeds = sorted({seed for _, seed in self.runs})
+        return [seed for seed in all_seeds if all((budget, seed) in self.runs for budget in self.budgets)]
+
+    def table(self, seeds: Sequence[int], column: str) -> Array:
+        """Budgets down, these seeds across."""
+        return np.array(
+            [[getattr(self.runs[budget, seed], column) for seed in seeds] for budget in self.budgets], dtype=np.float64
+        )
+
+    def curve(self, seeds: Sequence[int], cost: str) -> Curve:
+        return Curve(self.table(seeds, "goodness"), self.table(seeds, cost))
+
+
+def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
+    seeds = sorted(set(found.seeds) & set(random.seeds))
+    if not seeds or 1.0 not in found.budgets:
+        return None
+    curves = {cost: (found.curve(seeds, cost), random.curve(seeds, cost)) for cost in COSTS}
+    ours, theirs = curves[GRADIENTS]
+    whole = float(theirs.cost[-1].mean())
+    at_half = _at(_HALF * whole, ours) - _at(_HALF * whole, theirs)
+    shares, accuracies = ours.cost.mean(axis=1) / whole, ours.accuracy.mean(axis=1)
+    return Standing(
+        name,
+        found.step_size,
+        found.is_at_edge,
+        {cost: saving(*both, margin) for cost, both in curves.items()},
+        {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()},
+        float(accuracies[-1]),
+        Difference.of(ours.accuracy[-1] - theirs.accuracy[-1]),
+        Difference.of(at_half),
+        tuple(zip(shares.tolist(), accuracies.tolist(), strict=True)),
+        len(seeds),
+    )
+
+
+def _at(cost: float, curve: Curve) -> Array:
+    """Each seed's accuracy with this cost, on the line in log cost between the two budgets around it.
+
+    A method whose longest run costs less has that; one whose shortest run costs more has none (NaN).
+    """
+    costs = curve.cost.mean(axis=1)
+    order = costs.argsort()
+    left = nan if costs.min() > cost * (1 + 1e-9) else None
+    of_seeds = curve.accuracy[order].T
+    return np.array([np.interp(np.log(cost), np.log(costs[order]), of_seed, left=left) for of_seed in of_seeds])
+
+
+def by_saving(rows: Sequence[Standing], cost: str = CLOCK) -> list[Standing]:
+    """The one that saves most first; those that did not reach the target last, by accuracy."""
+    return sorted(rows, key=lambda row: (row.savings[cost].share, -row.accuracy if not _reached(row, cost) else 0.0))
+
+
+def _reached(row: Standing, cost: str) -> bool:
+    return row.savings[cost].share < inf
