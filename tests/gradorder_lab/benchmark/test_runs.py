@@ -306,7 +306,7 @@ def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
     split = task.Split(*(ImageDataset(*IMAGES, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for _ in range(2)), 2)
     sampler = go.OrderedSampler(40, 20, ordering=go.Shuffled())
     flipped, again, unflipped = (
-        benchmark_run(settings, split, Strategy(sampler), 0.05, 1, seed=0)
+        benchmark_run(settings, split, Strategy(sampler), step_size=0.05, length=1.0, seed=0)
         for settings in (replace(plain, flips=True), replace(plain, flips=True), plain)
     )
     assert unflipped.augmentation is None
