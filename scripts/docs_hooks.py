@@ -17,16 +17,21 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 from gradorder_lab import paper
-from gradorder_lab.benchmark.methods import BALANCED, RECOMMENDED
+from gradorder_lab.benchmark.methods import BALANCED, CORE, RECOMMENDED
+from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.standings import CLOCK, COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.runs.table import read_table
 from gradorder_lab.show import readable
+from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 TIME_TO_TARGET = RESULTS / "time_to_target.csv"
 
 _PEERS = ("InfoBatch", "Ordered SGD")
+_SHOWN = CORE[1:]
+_OTHER_COSTS = tuple(cost for cost in COSTS if cost not in {CLOCK, GRADIENTS})
 _MARK = re.compile(r"<!-- (table|cards|api): (.+?) -->")
 _CARD = """## {name}
 
@@ -115,6 +120,40 @@ def norms() -> str:
         ("model, batch", "`gradient_norms`, in plain passes", "training step with `observe_gradient_norms`"),
         [[workload, *(rows[workload, method] for method in methods)] for workload in workloads],
     )
+
+
+def savings() -> str:
+    """One line per task: what the recommended sampler saves, beside balance alone and two peers."""
+    head = ("task", "target, %", "spent", "minus random", "at half", *(f"{name}: time" for name in _SHOWN))
+    return _as_markdown(head, [_savings_of(found) for found in _standings()])
+
+
+def _savings_of(found: Standings) -> list[str]:
+    ours = found.row(RECOMMENDED)
+    told = ["–"] * 3
+    if ours is not None:
+        told = [f"{ours.spent[GRADIENTS]:.2f}", difference_text(ours.difference), difference_text(ours.at_half)]
+    times = [saving_text(row.savings[CLOCK]) if (row := found.row(name)) else "–" for name in _SHOWN]
+    return [found.task, f"{found.target:.2f}", *told, *times]
+
+
+def benchmark() -> str:
+    """All methods, task by task."""
+    head = (*HEAD, *(f"{name.replace('_', ' ')} to target" for name in _OTHER_COSTS))
+    return "\n\n".join(
+        f"**{heading(found)}**\n\n"
+        + _as_markdown(head, [[*cells(row), *_other_costs(row)] for row in by_saving(found.rows)])
+        for found in _standings()
+    )
+
+
+def _other_costs(row: Standing) -> list[str]:
+    return [saving_text(row.savings[cost]) for cost in _OTHER_COSTS]
+
+
+@cache
+def _standings() -> list[Standings]:
+    return all_standings(read_rows(RESULTS / "benchmark.parquet"))
 
 
 def time_to_target() -> str:
@@ -207,6 +246,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "networks": partial(claims, "C7", "C8"),
     "scores": scores,
     "norms": norms,
+    "savings": savings,
+    "benchmark": benchmark,
     "time to target": time_to_target,
     "recommended": recommended,
 }

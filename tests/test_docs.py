@@ -1,5 +1,6 @@
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -10,12 +11,17 @@ from types import ModuleType
 
 import pytest
 import svg
+from benchmark_rows import rows_of
 
 import gradorder
 from gradorder import bounds, sklearn
 from gradorder.integrations import accelerate, lightning, transformers, trl
 from gradorder.orderings import Ordering
 from gradorder.selection import Selection
+from gradorder_lab.benchmark.methods import METHODS
+from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.rows import read_rows, write_rows
+from gradorder_lab.benchmark.standard_tasks import ALL
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -156,6 +162,41 @@ def test_verdicts_in_the_tables_are_those_of_the_shipped_results():
     verdicts = {(line[0].strip("| "), line[1]): line[-1].strip("| ") for line in lines}
     assert verdicts["C2", "boston"] == "reproduced"
     assert verdicts["C2", "iris"] == "partly"
+
+
+def test_the_tables_of_savings_are_made_from_the_rows(tmp_path, monkeypatch):
+    hooks = loaded("docs_hooks")
+    monkeypatch.setattr(hooks, "RESULTS", tmp_path)
+    plain, worse = {0.25: 75.0, 0.5: 76.0, 1.0: 77.0}, {0.25: 70.0, 1.0: 71.0}
+    found = {"random reshuffling": (plain, 1.0), "recommended": (plain, 0.5), "InfoBatch": (worse, 1.0)}
+    rows = [
+        one
+        for method, (accuracies, cost) in found.items()
+        for one in rows_of(method, accuracies, task="terrain, 2-layer", cost=cost)
+    ]
+    write_rows(rows, tmp_path / "benchmark.parquet")
+    half, level = "0.50 (0.50 to 0.50)", "+0.00 (+0.00 to +0.00)"
+    *_, line = hooks.savings().splitlines()
+    assert line == (
+        f"| terrain, 2-layer | 76.90 | 0.50 | {level} | +1.00 (+1.00 to +1.00) | {half} | – | – | not reached | – |"
+    )
+    heading, _, head, _, best, random, last = hooks.benchmark().splitlines()
+    assert heading == "**terrain, 2-layer: target 76.90% (77.00 less 0.1), 3 seeds**"
+    assert head.startswith("| method | step | time to target | gradients to target | spent |")
+    assert best.startswith(f"| recommended | 0.1 | {half} | {half} | 0.50 | 77.00 | {level} |")
+    assert random.startswith("| random reshuffling | 0.1 | 1.00 (1.00 to 1.00) |")
+    assert last.startswith("| InfoBatch | 0.1 | not reached | not reached | 1.00 | 71.00 | −6.00 (−6.00 to −6.00) |")
+
+
+def test_the_shipped_rows_are_of_the_tasks_and_recipes_that_there_are():
+    """A table of what is run no longer would be a wrong one."""
+    tasks = {task.name: CompareRecipe.settings_of(task) for task in ALL}
+    rows = read_rows(ROOT / "results" / "benchmark.parquet")
+    for run in rows:
+        assert run.revision == CompareRecipe.revision
+        assert json.loads(run.settings).items() <= tasks[run.task].items()
+        assert run.method in METHODS
+    assert len({run.identity for run in rows}) == len(rows)
 
 
 TARGETS = """\

@@ -3,39 +3,14 @@
 from collections import Counter
 
 import pytest
+from benchmark_rows import row
 
 from gradorder_lab.benchmark.contest import WIDEST, Contest, best_size, carry_out, missing_sizes
 from gradorder_lab.benchmark.methods import BASELINE, FIXED_BUDGET
-from gradorder_lab.benchmark.rows import Run
 from gradorder_lab.benchmark.task import Task
 
 TASK = Task("made up", "terrain", "2-layer", epochs=10, step_sizes=(0.1, 0.2))
 PLAN = Contest(TASK, (BASELINE, "shuffle once"), (0.5, 0.8, 1.0), seeds=4)
-
-
-def row(method, step_size, budget, seed, *, validates=False, accuracy=90.0, cost=1.0):
-    return Run(
-        task=TASK.name,
-        settings="{}",
-        method=method,
-        step_size=step_size,
-        budget=budget,
-        seed=seed,
-        validates=validates,
-        accuracy=accuracy,
-        loss=0.3,
-        example_gradients=round(1000 * budget * cost),
-        forward_passes=round(1000 * budget * cost),
-        backward_passes=round(1000 * budget * cost),
-        steps=round(10 * budget * cost),
-        processor_seconds=2.0 * budget * cost,
-        wall_seconds=3.0 * budget * cost,
-        place=0,
-        machine="here",
-        versions="{}",
-        commit="",
-        revision=5,
-    )
 
 
 class Runner:
@@ -50,9 +25,9 @@ class Runner:
     def run_all(self, wanted):
         self.asked.append(wanted)
         for recipe, seeds in wanted:
-            chosen = (recipe.method, recipe.step_size)
-            settings = {"validates": recipe.validates, "accuracy": self.accuracy(*chosen)}
-            self.rows += [row(*chosen, recipe.budget, seed, **settings) for seed in range(seeds)]
+            accuracy = self.accuracy(recipe.method, recipe.step_size)
+            settings = {"step_size": recipe.step_size, "validates": recipe.validates}
+            self.rows += [row(recipe.method, recipe.budget, seed, accuracy, **settings) for seed in range(seeds)]
 
 
 def test_every_method_starts_with_the_same_grid_and_widens_it_where_its_best_is_at_an_edge():
@@ -96,7 +71,7 @@ def test_of_equal_step_sizes_the_smallest():
 
 
 def test_a_step_size_counts_when_all_its_seeds_are_there():
-    rows = [row(BASELINE, size, 0.7, 0, validates=True) for size in TASK.step_sizes]
+    rows = [row(BASELINE, 0.7, 0, step_size=size, validates=True) for size in TASK.step_sizes]
     assert {recipe.step_size for recipe, _ in PLAN.searches(rows)} == {0.1, 0.2}
 
 

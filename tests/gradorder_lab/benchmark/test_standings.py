@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmark_rows import row, rows_of
 
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
-from gradorder_lab.benchmark.rows import Run
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standings, all_standings, by_saving
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
@@ -15,19 +15,6 @@ from gradorder_lab.show.standings import cells, cheapest, difference_text, headi
 
 BUDGETS = (0.25, 0.5, 1.0)
 PLAIN = {0.25: 88.0, 0.5: 89.0, 1.0: 90.0}
-ABOUT = {"task": "rings", "settings": "{}", "loss": 0.3, "place": 0, "machine": "", "versions": "{}", "commit": ""}
-
-
-def row(method, budget, seed, accuracy, *, cost=1.0, step_size=0.1, validates=False):
-    number = round(4000 * budget * cost)
-    counts = dict.fromkeys(("example_gradients", "forward_passes", "backward_passes", "steps"), number)
-    seconds = {"processor_seconds": budget * cost, "wall_seconds": 2 * budget * cost}
-    chosen = {"method": method, "step_size": step_size, "budget": budget, "seed": seed, "validates": validates}
-    return Run(**ABOUT, **counts, **seconds, **chosen, accuracy=accuracy + 0.1 * (seed - 1), revision=5)
-
-
-def rows_of(method, accuracies, seeds=3, **settings):
-    return [row(method, budget, seed, accuracies[budget], **settings) for budget in accuracies for seed in range(seeds)]
 
 
 def standings(*rows, margin=0.5):
