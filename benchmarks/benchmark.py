@@ -5,7 +5,8 @@ all, widened where the best is at its edge; then every budget (a share of plain 
 run with paired seeds: SGD with momentum, half a cosine over the steps. Methods of one task and seed take turns in
 random order. See `gradorder_lab.benchmark`: contest.py has what is run, curves.py what is made of it.
 
-One thread per run. Runs are kept as they finish, and the same command goes on where it was stopped.
+One thread per run. Runs are kept as they finish, and the same command goes on where it was stopped: what the file of
+rows has is not run again.
 
     python benchmarks/benchmark.py --data DIR                                 # the core methods on all tasks
     python benchmarks/benchmark.py "terrain, 2-layer" --methods all           # every method on some of them
@@ -22,7 +23,7 @@ from rich.console import Console
 
 from gradorder_lab.benchmark.contest import Contest, suitable
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
-from gradorder_lab.benchmark.rows import join
+from gradorder_lab.benchmark.rows import join, read_rows
 from gradorder_lab.benchmark.running import compared, plain_seconds
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.standings import Standings
@@ -39,7 +40,8 @@ def main() -> None:
     contests = [planned(name, chosen.methods, chosen.seeds) for name in chosen.tasks or KNOWN]
     announce(contests, chosen, console)
     for contest in contests:
-        settings = {"jobs": chosen.jobs, "data": chosen.data, "console": console}
+        known = read_rows(chosen.results) if chosen.results.exists() else []
+        settings = {"jobs": chosen.jobs, "data": chosen.data, "console": console, "known": known}
         runs = compared(contest, chosen.out, **settings, search_only=chosen.search_only)
         join(chosen.results, [chosen.out])
         if not chosen.search_only:
@@ -49,7 +51,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="; ".join(KNOWN))
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="; ".join(KNOWN).replace("%", "%%"))
     parser.add_argument("--methods", default="core", help="core, all, or names with ; between them")
     parser.add_argument("--seeds", type=int, help="instead of the task's own number")
     parser.add_argument("--search-only", action="store_true", help="find the step sizes, and leave it at that")

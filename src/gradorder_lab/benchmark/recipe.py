@@ -58,6 +58,7 @@ class CompareRecipe(Recipe):
     rarest: float
     flips: bool = False
     losses: str | None = None
+    variant: str = ""
 
     @classmethod
     def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:

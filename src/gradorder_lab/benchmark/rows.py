@@ -119,6 +119,12 @@ def runs_in(store: Store, tasks: Iterable[Task]) -> list[Run]:
     return [Run.of(name, run, place, environments[run.environment]) for place, run, name in named if name is not None]
 
 
+def rows_of(task: Task, rows: Iterable[Run]) -> list[Run]:
+    """Those of this task as it is now."""
+    now = (task.name, _of_task(CompareRecipe.settings_of(task)), CompareRecipe.revision)
+    return [run for run in rows if (run.task, run.settings, run.revision) == now]
+
+
 def joined(before: Sequence[Run], new: Sequence[Run]) -> list[Run]:
     """All rows, task by task: new ones instead of those that they repeat, and of those whose task has changed since."""
     now = {run.task: (run.settings, run.revision) for run in new}

@@ -1,9 +1,10 @@
 """Carry out comparisons: what is missing is run, over processes, and kept."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from gradorder_lab.benchmark.contest import Contest, Wanted, carry_out
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import Run, runs_in
+from gradorder_lab.benchmark.rows import Run, joined, rows_of, runs_in
 from gradorder_lab.runs import origin, sweep
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import Store, only_one
@@ -22,25 +23,41 @@ _TRIED = 0.02
 
 
 def compared(
-    contest: Contest, out: Path, *, jobs: int, data: Path | None, console: Console, search_only: bool = False
+    contest: Contest,
+    out: Path,
+    *,
+    jobs: int,
+    data: Path | None,
+    console: Console,
+    known: Sequence[Run] = (),
+    search_only: bool = False,
 ) -> list[Run]:
-    """All runs of the comparison, after running what `out` does not have yet."""
+    """All runs of the comparison, after running what is neither in `out` nor among the rows that are `known`."""
+    known = rows_of(contest.task, known)
+    have = {run.identity[1:] for run in known}
     workspace = Workspace(data=data)
     facts = origin.facts() | {"threads": workspace.threads}
     with only_one(out), Store(out, facts) as store, _progress(console) as progress:
         bar = progress.add_task(contest.task.name, total=None)
 
         def run_all(wanted: Wanted) -> None:
-            pieces = in_random_order(sweep.missing(wanted, store, workspace))
+            missing = sweep.missing(wanted, store, workspace)
+            pieces = in_random_order([piece for piece in missing if _identity(piece) not in have])
             num_wanted = sum(seeds for _, seeds in wanted)
             progress.reset(bar, total=num_wanted, completed=num_wanted - len(pieces))
             sweep.run_all(pieces, store, jobs=jobs, cluster=None, on_finished=lambda _: progress.advance(bar))
 
         def found() -> list[Run]:
-            return runs_in(store, [contest.task])
+            return joined(known, runs_in(store, [contest.task]))
 
         carry_out(contest, found, run_all, search_only=search_only)
         return found()
+
+
+def _identity(piece: Piece) -> tuple[str, float, float, int, bool]:
+    """Of its one recipe, as `Run.identity` without the task."""
+    recipe = cast("CompareRecipe", piece.recipes[0])
+    return recipe.method, recipe.step_size, recipe.budget, piece.seed, recipe.validates
 
 
 def in_random_order(pieces: list[Piece]) -> list[Piece]:

@@ -15,7 +15,9 @@ MNIST = Task("mnist, 2-layer", "mnist", "2-layer", epochs=10)
 FASHION_MNIST = Task("fashion-mnist, 2-layer", "fashion-mnist", "2-layer", epochs=10)
 WRONG_LABELS = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, 20% wrong labels", wrong_labels=0.2)
 RARE_CLASSES = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, rare classes", rarest=0.02)
-STEP_TOO_LARGE = replace(FASHION_MNIST, name=f"{FASHION_MNIST.name}, step too large", step_sizes=(0.2,))
+STEP_TOO_LARGE = replace(
+    FASHION_MNIST, name=f"{FASHION_MNIST.name}, step too large", step_sizes=(0.2,), variant="step too large"
+)
 """Four times what the search finds."""
 
 MNIST_DEEP = Task("mnist, 7-layer", "mnist", "7-layer", epochs=6, seeds=_LARGE)

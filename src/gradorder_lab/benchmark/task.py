@@ -62,6 +62,7 @@ class Task:
         rarest: the share of its training examples that the last class is left with; the others in between.
         flips: whether training images are mirrored, half of the time.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
+        variant: what tells it apart from a task that is otherwise the same.
         margin: what still counts as plain training's accuracy or loss, see `Measure.margin`.
         seeds: how often the benchmark runs each method: more where a run is cheap.
     """
@@ -79,6 +80,7 @@ class Task:
     rarest: float = 1.0
     flips: bool = False
     losses: str | None = None
+    variant: str = ""
     margin: float = 0.1
     seeds: int = 10
 

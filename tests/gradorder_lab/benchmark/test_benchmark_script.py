@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from gradorder_lab.benchmark import rows
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
+from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, suitable
+from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.task import Task
+from gradorder_lab.runs.store import Store
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "benchmark.py"
 
@@ -23,10 +25,21 @@ def script():
     return module
 
 
+def test_no_two_tasks_have_the_same_runs():
+    assert len({rows._of_task(CompareRecipe.settings_of(task)) for task in ALL}) == len(ALL)
+
+
+def test_help_is_readable(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", "--help"])
+    with pytest.raises(SystemExit):
+        script.main()
+    assert "20% wrong labels" in " ".join(capsys.readouterr().out.split())
+
+
 def test_every_task_is_planned_with_its_own_seeds_and_the_core(script):
     for task in ALL:
         plan = script.planned(task.name, CORE, None)
-        assert (plan.methods, plan.seeds) == (CORE, task.seeds)
+        assert (plan.methods, plan.seeds) == (tuple(suitable(CORE, task)), task.seeds)
         assert plan.budgets[0] == 0.2
         assert plan.budgets[-1] == 1.0
     assert script.planned(ALL[0].name, ("InfoBatch",), 3).methods == (BASELINE, "InfoBatch")
@@ -70,3 +83,10 @@ def test_it_announces_runs_and_joins(script, tmp_path, monkeypatch, capsys):
     assert seeds == [0] * 14 + [1] * 14  # one after the other, and methods mixed:
     methods = [run.method for run in sorted(found, key=lambda run: run.place)][:14]
     assert methods not in (sorted(methods), sorted(methods, reverse=True))
+
+    elsewhere = ["--out", str(tmp_path / "elsewhere"), *files[2:]]
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", "--methods", "shuffle once", "--seeds", "3", *elsewhere])
+    script.main()  # what the file has is not run again
+    assert len(rows.read_rows(tmp_path / "rows.parquet")) == 42
+    with Store(tmp_path / "elsewhere") as store:
+        assert {run.seed for run in rows.runs_in(store, [task])} == {2}
