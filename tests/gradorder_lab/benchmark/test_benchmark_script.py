@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gradorder_lab.benchmark import rows
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, suitable
+from gradorder_lab.benchmark.contest import suitable
+from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.task import Task
