@@ -71,8 +71,9 @@ def test_it_grows_without_losing_the_reader_s_place(browser, served):
     page.goto(address)
     until(page, "document.getElementById('progress-state').textContent.startsWith('72 of 216 runs finished')")
     assert page.locator("tr[data-experiment=synthetic-far]").inner_text().split("\t")[-1].strip() == "72 of 216"
-    page.locator("tr[data-claim=C4] details.all summary").click()
-    page.locator("#fig-synthetic-far").scroll_into_view_if_needed()
+    page.locator("tr[data-claim=C4] summary.line").click()
+    page.locator("tr[data-claim=C4] details.comparisons-of summary").click()
+    page.locator("#fig-synthetic-far > details > summary").click()
     until(page, "document.querySelector('#fig-synthetic-far .plot .main-svg') !== null")
     page.locator("#fig-synthetic-far select.axis").select_option("epoch")
     page.locator("#fig-synthetic-far .legend button", has_text="ascending").click()
@@ -94,10 +95,27 @@ def test_it_grows_without_losing_the_reader_s_place(browser, served):
     assert after["hidden"] == before["hidden"] > 0
     assert after["y"] != before["y"]
     assert page.locator("tr[data-claim=C4]").inner_text() != first_verdict
-    assert page.locator("tr[data-claim=C4] details.all").get_attribute("open") is not None
+    assert page.locator("tr[data-claim=C4] details.comparisons-of").get_attribute("open") is not None
+    assert page.locator("#benchmark").count() == 0  # it is not one of these runs
     assert page.locator("#fig-synthetic-switch .plot").count() == 1
     assert complaints == []
     page.close()
+
+
+def test_the_benchmark_goes_when_there_are_runs(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(serve, "_REST", 0)
+    with serve.server(tmp_path, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        assert page.locator("#benchmark").count() == page.locator("a[href='#benchmark']").count() == 1
+        add_runs(tmp_path, 0)
+        until(page, "document.body.dataset.version === '72'", seconds=120)
+        assert page.locator("#benchmark").count() == page.locator("a[href='#benchmark']").count() == 0
+        page.close()
+        server.shutdown()
+        thread.join()
 
 
 def test_a_server_that_has_gone_is_said(browser, served):
