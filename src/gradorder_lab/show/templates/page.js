@@ -241,8 +241,9 @@ function toggle(label) {
 function redrawAll() {
   for (const [element, state] of states) {
     state.isDrawn = false;
-    nearby.unobserve(element);
-    nearby.observe(element);
+    const plot = element.querySelector(".plot"); // not the figure: of what is folded the title is in sight
+    nearby.unobserve(plot);
+    nearby.observe(plot);
   }
 }
 
@@ -251,8 +252,9 @@ const nearby = new IntersectionObserver(
   (entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
-      if (isInSight(target)) drawOnce(target);
-      else whenIdle(() => drawOnce(target));
+      const element = target.closest("figure");
+      if (isInSight(target)) drawOnce(element);
+      else whenIdle(() => drawOnce(element));
     }
   },
   { rootMargin: "300px 0px" },
