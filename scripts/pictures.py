@@ -34,7 +34,7 @@ from gradorder_lab.show.styles import line_styles
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
-# The page's own colours, src/gradorder_lab/report/templates/page.css.
+# The page's own colours, src/gradorder_lab/show/templates/page.css.
 INK, QUIET, RULE, CLAIMED = "#1b1f24", "#59626c", "#dde1e5", "#d9efe7"
 TONES = {
     Verdict.REPRODUCED: "#00664a",
@@ -86,8 +86,8 @@ def verdicts() -> Figure:
         for data in claim.data
         if (comparison := claim.headline_on(data)) and comparison.effect and comparison.kind != "always"
     ]
-    figure = Figure(figsize=(10.5, 0.9 + 0.34 * len(rows)), layout="constrained")
-    axes, words = figure.subplots(1, 2, sharey=True, width_ratios=(1, 0.62))
+    figure = Figure(figsize=(11.2, 0.9 + 0.34 * len(rows)), layout="constrained")
+    axes, words = figure.subplots(1, 2, sharey=True, width_ratios=(1, 0.9))
     for tick in TICKS:
         axes.axvline(tick.place, color=RULE, linewidth=1, zorder=0)
     axes.axvline(place(0.0), color=QUIET, linewidth=1, zorder=0)
@@ -121,8 +121,8 @@ def _forest_line(axes: Axes, words: Axes, y: float, row: ForestRow) -> None:
         axes.barh(y, high - low, left=low, height=0.66, color=CLAIMED, zorder=0)
     axes.plot([line.low, line.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
     axes.plot(line.mean, y, marker="o", color=INK, markersize=5)
-    words.text(0.0, y, readable.number(effect, effect.mean), va="center", fontsize=9)
-    words.text(0.46, y, verdict, va="center", fontsize=9, color=TONES.get(verdict, QUIET), fontweight="bold")
+    words.text(0.46, y, readable.number(effect, effect.mean), va="center", ha="right", fontsize=9)
+    words.text(0.52, y, verdict, va="center", fontsize=9, color=TONES.get(verdict, QUIET), fontweight="bold")
 
 
 def synthetic() -> Figure:

@@ -10,6 +10,8 @@ from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import chapters
 from gradorder_lab.show import page as page_module
+from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.dot_plot import Dot, DotPlot
 from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
 from gradorder_lab.show.page import Block, page_of
 
@@ -30,4 +32,5 @@ def hostile_page(full_summary):
     effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
     claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE)
     claims = (page_module._claim_row(claim, (), ()),)
-    return replace(page, sections=(section,), claims=claims, headline=headline, time_to_target=table)
+    benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, 1.0, 0.9, 1.1)]), table)
+    return replace(page, sections=(section,), claims=claims, headline=headline, benchmark=benchmark)

@@ -19,9 +19,9 @@ from typing import Any
 from gradorder_lab.commands.progress import Plan, Progress
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import shipped
-from gradorder_lab.runs.store import STORE, Store
+from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.show.headline import TIME_TO_TARGET, time_to_target_table
+from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.page import page_of
 from gradorder_lab.show.writing import render
 
@@ -65,19 +65,15 @@ class LivePage:
 
     def progress(self) -> dict[str, Any]:
         """How far the runs are, and the version of the page that would be served now."""
-        if not self._has_store:
+        if not shipped.has_runs(self._out):
             return {"version": self._version_to_serve(), "progress": None}
         with Store(self._out) as store:
             plan = Plan.load(self._out)
             found = None if plan is None else asdict(Progress.of(plan, store, time.time()))
         return {"version": self._version_to_serve(), "progress": found}
 
-    @property
-    def _has_store(self) -> bool:
-        return (self._out / STORE).exists()
-
     def _version(self) -> str:
-        if not self._has_store:
+        if not shipped.has_runs(self._out):
             return "shipped"
         with Store(self._out) as store:
             return str(store.num_runs())
@@ -91,9 +87,7 @@ class LivePage:
             version = self._version_to_serve()
             if self._made is None or self._made[0] != version:
                 started = self._clock()
-                page = page_of(
-                    self._summary(), time_to_target_table(shipped.find_file(TIME_TO_TARGET)), shipped.beside(self._out)
-                )
+                page = page_of(self._summary(), benchmark_for(self._out), shipped.beside(self._out))
                 self._made = (
                     version,
                     render(page, live_version=version),
@@ -105,7 +99,7 @@ class LivePage:
 
     def _summary(self) -> Summary:
         """Only recipes with new runs are read again."""
-        if not self._has_store:
+        if not shipped.has_runs(self._out):
             return shipped.summary_of(self._out)
         with Store(self._out) as store:
             found = Summary.of(store, self._runs)

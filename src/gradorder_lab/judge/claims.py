@@ -137,6 +137,7 @@ class Claim:
         comparisons: all of them.
         figures: the names of the figures that show it.
         note: what a reader must know beside the verdict.
+        brief: the text in a few words, for where all claims stand together.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Claim:
     comparisons: tuple[Comparison, ...]
     figures: tuple[str, ...] = ()
     note: str = ""
+    brief: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -194,9 +196,19 @@ class Claim:
         return sum(set(found) == {Outcome.HOLDS} for found in readings.values()), len(readings)
 
     def headline_on(self, data: str) -> Comparison | None:
-        """The comparison to show first: of the primary ones, that which is furthest from what was claimed."""
+        """The comparison to show first: of those that decide, the one furthest from what was claimed."""
         primary = [one for one in self.primary_on(data) if one.effect is not None]
-        return max(primary, key=_distance_from_claim, default=None)
+        outcomes = {self.outcome_of(one) for one in primary}
+        decisive = next((one for one in (Outcome.FAILS, Outcome.OPEN) if one in outcomes), Outcome.HOLDS)
+        deciding = [one for one in primary if self.outcome_of(one) == decisive]
+        return max(deciding, key=_distance_from_claim, default=None)
+
+    def exception_on(self, data: str) -> Comparison | None:
+        """Where it is partly reproduced, what keeps it from the whole: the further reading furthest from the claim."""
+        if self.verdict_on(data) != Verdict.PARTLY:
+            return None
+        others = [one for one in self._on(data) if one.counts and self.outcome_of(one) != Outcome.HOLDS]
+        return max((one for one in others if one.effect is not None), key=_distance_from_claim, default=None)
 
     def untested_on(self, data: str) -> str:
         """Why the reading that was meant to be the primary one does not test the claim; empty where it does."""

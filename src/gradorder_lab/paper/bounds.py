@@ -133,6 +133,7 @@ def claim(summary: Summary) -> Claim:
         "The bounds: decreasing order maximises the first-order term, and the right-hand side of each theorem bounds "
         "the distance that is measured, with constants computed from the run.",
         (*_first_order(summary), *_theorems(summary)),
+        brief="The theorems bound what is measured",
         note="The effect is (measured - bound) as a share of the squared distance at the start of the epoch; a bound "
         "must hold in every epoch of every seed. The corrected bound of docs/theory.md stands beside the published "
         "ones. The condition on the step size and the premise of Lemma 1 are in the table of the bounds.",

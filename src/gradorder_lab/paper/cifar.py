@@ -158,6 +158,7 @@ def late_start(data: str, summary: Summary) -> Claim:
         tuple(_late_start(data, summary)),
         figures=_figure_names((data,), summary),
         note=_note(data, summary),
+        brief=f"{TITLES[data]}: a late start gives the lowest training loss",
     )
 
 
@@ -181,6 +182,7 @@ def early_start(summary: Summary) -> Claim:
         "An early start gives about the same accuracy for at least 10% fewer example gradients.",
         tuple(one for data in TITLES for one in _early_start(data, summary)),
         figures=_figure_names(tuple(TITLES), summary),
+        brief="An early start: the same accuracy for 10% fewer gradients",
         note="Example gradients of training alone, as the paper counts them; what scoring costs is in the rows.",
     )
 
@@ -203,6 +205,7 @@ def best_start(summary: Summary) -> Claim:
         "The best start epoch for the mini algorithms is 0.7 of the run, against 0.4 and 0.5.",
         tuple(one for data in TITLES for one in _best_start(data, summary)),
         figures=_figure_names(tuple(TITLES), summary),
+        brief="The best start is at 0.7 of the run",
     )
 
 

@@ -52,6 +52,7 @@ def claim(summary: Summary) -> Claim:
         "Far from the optimum random order beats decreasing order.",
         tuple(_comparisons(summary)),
         figures=(NAME,),
+        brief="Far from the optimum: random beats decreasing order",
     )
 
 

@@ -144,6 +144,7 @@ def claim(data: str, summary: Summary) -> Claim:
         figures=tuple(
             figure_name(data, sort, start, split) for sort, start in readings_of(size) for split in ("train", "test")
         ),
+        brief=f"{TITLES[data]}: mini ordered is the most accurate",
         note=f"Size {size}: {' and '.join(PROTOCOLS[size].nets)} net. The effect is the error of mini ordered minus "
         "that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late start, "
         "and class-balanced random batches beside it are further ones. One step size for all methods: none was "

@@ -68,6 +68,7 @@ def constant_steps(summary: Summary) -> Claim:
         "Constant step: decreasing, increasing and random order end an epoch at about the same loss.",
         tuple(_constant_steps(summary)),
         figures=_FIGURES,
+        brief="Constant step: all orders end about alike",
         note="On F itself, the axis that the paper plots, and as a further reading on F − F*: that says nothing where "
         "two independent random orders differ as much with these seeds (a shuffle for each epoch, and one for all). "
         f"{_ROWS}",
@@ -132,6 +133,7 @@ def decreasing_steps(summary: Summary) -> Claim:
         "Step decreasing per iteration: decreasing order ends lowest.",
         tuple(comparisons),
         figures=_FIGURES,
+        brief="Step falling per iteration: decreasing order ends lowest",
         note=f"Iris and Boston have one start and fixed data: their seeds differ in the random orders alone. {_ROWS}",
     )
 
@@ -143,6 +145,7 @@ def per_epoch_steps(summary: Summary) -> Claim:
         "Step decreasing per epoch: the orders clearly differ on synthetic data, and how varies with the data set.",
         (*_difference_on_synthetic(summary), *_difference_between_data_sets(summary)),
         figures=_FIGURES,
+        brief="Step falling per epoch: the orders clearly differ",
         note="The claim is a difference, not its direction: the sign of the effect says which order ends lower. A "
         "difference has to matter, as in every other claim: on F, the axis that the paper plots; F − F* is a further "
         "reading, on which orders that end within a hundredth of a percent of the fall of F can differ by a factor.",

@@ -110,6 +110,7 @@ def claim(summary: Summary) -> Claim:
             for problem in problems
             for step in (STEPS[0], STEPS[-1])
         ),
+        brief="Selection in decreasing order beats random and none",
         note="Compared after equal epochs, as in the paper. The primary reading is the cell of its main figure, "
         "S = 0.8 n, q = 0.5 S, with the first step size whose random epochs end near the optimum; every other cell "
         "is a further reading.",

@@ -66,6 +66,7 @@ def claim(summary: Summary) -> Claim:
         "After a random warm-up the decreasing order ends lowest.",
         tuple(_comparisons(summary)),
         figures=(NAME,),
+        brief="After a random warm-up: decreasing order ends lowest",
         note="A reading counts where the random epochs end near the optimum, as the paper says of its method; of those "
         "that do, the first is the primary one.",
     )

@@ -36,14 +36,19 @@ def find_file(name: str) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
+def has_runs(out: Path) -> bool:
+    """Whether something was run in `out`."""
+    return (out / STORE).exists()
+
+
 def summary_of(out: Path) -> Summary:
     """What was run in `out`; without a store there, what the shipped results say."""
-    return _run_in(out) if (out / STORE).exists() else shipped_summary()
+    return _run_in(out) if has_runs(out) else shipped_summary()
 
 
 def beside(out: Path) -> Summary | None:
     """What to show beside the runs in `out`: the shipped results, unless there are none or no runs."""
-    return shipped_summary() if (out / STORE).exists() and find_file(RESULTS) is not None else None
+    return shipped_summary() if has_runs(out) and find_file(RESULTS) is not None else None
 
 
 def _run_in(out: Path) -> Summary:
@@ -54,7 +59,7 @@ def _run_in(out: Path) -> Summary:
 def gathered(places: list[Path]) -> Summary:
     """What all of these hold."""
     for place in places:
-        if not place.is_file() and not (place / STORE).exists():
+        if not place.is_file() and not has_runs(place):
             raise LabError(f"{place} has no runs")
     return reduce(
         Summary.with_others, [table.read_table(place) if place.is_file() else _run_in(place) for place in places]

@@ -58,6 +58,8 @@ class Shown:
     experiments: tuple[str, ...]
     sources: tuple[str, ...] = ()
     """The figures that it is put together from."""
+    is_folded: bool = False
+    """Whether it is shown only when it is asked for: all but the counterparts of the paper's text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,9 @@ def in_order(drawn: Sequence[Drawn]) -> tuple[Chapter, ...]:
     """Text, appendix, and what the paper does not have: each of ours exactly once."""
     ours = {one.name: one for one in drawn}
     known = {name for item in (*TEXT, *APPENDIX) for name in item.names}
-    others = tuple(Shown(one.name, one.title, one, (one.experiment,)) for one in drawn if one.name not in known)
+    others = tuple(
+        Shown(one.name, one.title, one, (one.experiment,), is_folded=True) for one in drawn if one.name not in known
+    )
     return (
         Chapter("text", "In the paper's text", _all_shown(TEXT, ours)),
         Chapter("appendix", "In its appendix", _all_shown(APPENDIX, ours)),
@@ -89,13 +93,13 @@ def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Shown]:
     counterpart, *further = item.names
     found = _put_together(item, ours) if item.parts else _renamed(item, ours.get(counterpart))
     sources = tuple(part.figure for part in item.parts)
-    first = Shown(counterpart, item.title, found, item.experiments, sources)
+    first = Shown(counterpart, item.title, found, item.experiments, sources, is_folded=item not in TEXT)
     return [first, *(_further(item, ours[name]) for name in further if name in ours)]
 
 
 def _further(item: Item, drawn: Drawn) -> Shown:
     title = f"{item.number}, further reading. {drawn.title}"
-    return Shown(drawn.name, title, replace(drawn, title=title), item.experiments)
+    return Shown(drawn.name, title, replace(drawn, title=title), item.experiments, is_folded=True)
 
 
 def _renamed(item: Item, drawn: Drawn | None) -> Drawn | None:

@@ -16,6 +16,7 @@ _DIGITS = 5
 _ALL_DIGITS = 17
 _X_DIGITS = 7
 _CLOSE = 1e-3
+_CROWD = 5
 
 
 class _Arrays:
@@ -50,9 +51,10 @@ def _figure(figure: Figure, arrays: _Arrays) -> Json:
 
 
 def first_view(figure: Figure) -> str:
-    """How y is shown at first: logarithmic, linear, or, where nothing else would show anything, against random."""
+    """How y is shown at first: logarithmic, linear, or against random, where curves lie too close or too many bands."""
     closeness = [_closeness(panel) for panel in figure.panels if panel.curves]
-    if closeness and max(closeness) < _CLOSE:
+    is_crowded = any(len(panel.curves) >= _CROWD for panel in figure.panels)
+    if is_crowded or (closeness and max(closeness) < _CLOSE):
         return "against"
     return "log" if figure.is_log else "linear"
 

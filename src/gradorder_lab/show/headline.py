@@ -34,7 +34,6 @@ Seconds are the processor's: those of the clock are longer where the machine had
 have none."""
 
 TIME_TO_TARGET = "time_to_target.csv"
-BENCHMARK_COMMAND = "python benchmarks/time_to_target.py"
 FULL_RANDOM = "full random"
 _NOT_REACHED = "not reached"
 
@@ -82,6 +81,13 @@ class Headline:
     """The tasks left out, because there full random starts no further from the target than it ends."""
     missing: tuple[str, ...] = ()
     """The experiments with networks of which nothing has been run."""
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """Those that any run has noted, with what to call them."""
+        return {
+            name: label for name, label in MEASURES.items() if any(name in one.median_ratios for one in self.strategies)
+        }
 
 
 def headline_of(summary: Summary) -> Headline:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Verdict, agreement, counted
+from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Verdict, agreement
 from gradorder_lab.judge.first_rule import first_verdict
 from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.paper.figures import Figure, Table
@@ -12,6 +12,8 @@ from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import chapters, readable
+from gradorder_lab.show.answer import answer
+from gradorder_lab.show.benchmark import Benchmark
 from gradorder_lab.show.chapters import Shown
 from gradorder_lab.show.forest import ForestLine
 from gradorder_lab.show.headline import Headline, headline_of
@@ -37,6 +39,11 @@ class Evidence:
     loss_difference: str = "–"
     line: ForestLine | None = None
     untested: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As "synthetic: descending − random"."""
+        return f"{self.data}: {self.what}"
 
     @classmethod
     def of(cls, claim: Claim, comparison: Comparison) -> "Evidence":
@@ -67,13 +74,15 @@ class DataVerdict:
     Args:
         data: its name.
         verdict: on it.
-        evidence: the comparison to show first, None where it was not run or nothing counts.
+        evidence: the comparison that decides, None where it was not run or nothing counts.
+        exception: of what is partly reproduced, the further reading that keeps it from the whole.
         untested: why the reading that was meant to be the primary one does not count; empty where it does.
     """
 
     data: str
     verdict: Verdict
     evidence: Evidence | None
+    exception: Evidence | None
     untested: str
 
 
@@ -85,6 +94,7 @@ class ClaimRow:
     """
 
     name: str
+    brief: str
     text: str
     note: str
     verdict: Verdict
@@ -96,6 +106,11 @@ class ClaimRow:
     first_verdict: Verdict | None
     num_seeds: int
     before: "Before | None"
+
+    @property
+    def deciding(self) -> DataVerdict | None:
+        """The first data set that has the verdict of the whole."""
+        return next((part for part in self.parts if part.verdict == self.verdict), None)
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,7 @@ class Block:
         claims: what it is evidence for.
         missing: curves that have not been run.
         command: what runs them.
+        is_folded: whether it is shown only when it is asked for.
     """
 
     name: str
@@ -138,6 +154,7 @@ class Block:
     claims: tuple[str, ...]
     missing: tuple[MissingPart, ...]
     command: str
+    is_folded: bool
 
     @classmethod
     def of(cls, shown: Shown) -> "Block":
@@ -146,8 +163,17 @@ class Block:
         table = shown.drawn if isinstance(shown.drawn, Table) else None
         panels = figure.panels if figure is not None else ()
         missing = tuple(MissingPart(panel.title, panel.missing) for panel in panels if panel.missing)
-        command = command_for(shown.experiments)
-        return cls(shown.name, shown.title, figure, table, shown.experiments, _claims_of(shown), missing, command)
+        return cls(
+            name=shown.name,
+            title=shown.title,
+            figure=figure,
+            table=table,
+            experiments=shown.experiments,
+            claims=_claims_of(shown),
+            missing=missing,
+            command=command_for(shown.experiments),
+            is_folded=shown.is_folded,
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -183,12 +209,12 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Everything; `time_to_target` is None where the benchmark has not been run."""
+    """Everything; `benchmark` is None on the page of someone's own runs, and where none comes along."""
 
+    answer: tuple[str, str, str]
     claims: tuple[ClaimRow, ...]
-    counts: Mapping[Verdict, int]
     headline: Headline
-    time_to_target: Table | None
+    benchmark: Benchmark | None
     sections: tuple[Section, ...]
     coverage: Mapping[str, Coverage]
     facts: Mapping[str, tuple[Setting, ...]]
@@ -206,19 +232,19 @@ class Page:
         return [block.figure for block in blocks if block.figure is not None]
 
 
-def page_of(summary: Summary, time_to_target: Table | None = None, before: Summary | None = None) -> Page:
+def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summary | None = None) -> Page:
     """All claims, all of the paper's figures and all experiments, run or not; `before` is what comes along."""
+    claims, headline = paper.claims(summary), headline_of(summary)
     known = {} if before is None else {claim.name: claim for claim in paper.claims(before)}
     coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
     shown = chapters.in_order(_drawn(summary, coverage))
     incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
     every = [one for chapter in shown for one in chapter.shown]
-    claims = tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in paper.claims(summary))
     return Page(
-        claims=claims,
-        counts=counted(claim.verdict for claim in claims),
-        headline=headline_of(summary),
-        time_to_target=time_to_target,
+        answer=answer(claims, headline),
+        claims=tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in claims),
+        headline=headline,
+        benchmark=benchmark,
         sections=tuple(Section(one.name, one.title, tuple(map(Block.of, one.shown))) for one in shown),
         coverage=coverage,
         facts=_facts(summary.environments),
@@ -246,6 +272,7 @@ def _claim_row(
     first = first_verdict(claim)
     return ClaimRow(
         name=claim.name,
+        brief=claim.brief or claim.text,
         text=claim.text,
         note=claim.note,
         verdict=claim.verdict,
@@ -276,9 +303,9 @@ def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
 
 
 def _data_verdict(claim: Claim, data: str) -> DataVerdict:
-    headline = claim.headline_on(data)
-    evidence = None if headline is None else Evidence.of(claim, headline)
-    return DataVerdict(data, claim.verdict_on(data), evidence, claim.untested_on(data))
+    shown = (claim.headline_on(data), claim.exception_on(data))
+    evidence, exception = (None if one is None else Evidence.of(claim, one) for one in shown)
+    return DataVerdict(data, claim.verdict_on(data), evidence, exception, claim.untested_on(data))
 
 
 def _coverage(experiment: Experiment, summary: Summary) -> Coverage:

@@ -117,6 +117,25 @@ def test_the_headline_is_the_primary_comparison_furthest_from_the_claim():
     assert Claim("C0", "", (compared("lower", None),)).headline_on("here") is None
 
 
+def test_a_verdict_stands_beside_the_comparison_that_decides_it():
+    """One that is open may lie further from the claim than the one that fails."""
+    fails, holds = compared("lower", effect(0.1, 0.2)), compared("lower", effect(-0.9, -0.8))
+    further = compared("lower", effect(-5.0, 9.0))
+    claim = Claim("C0", "", (further, fails, holds))
+    assert claim.verdict_on("here") == Verdict.NOT_REPRODUCED
+    assert claim.headline_on("here") is fails
+    assert Claim("C0", "", (further, holds)).headline_on("here") is further
+
+
+def test_what_is_only_partly_reproduced_names_its_exception():
+    holds = compared("lower", effect(-0.9, -0.8))
+    near, far = (compared("lower", effect(low, low + 0.1), is_primary=False) for low in (0.1, 0.5))
+    claim = Claim("C0", "", (holds, near, far))
+    assert (claim.headline_on("here"), claim.exception_on("here")) == (holds, far)
+    assert Claim("C0", "", (holds,)).exception_on("here") is None
+    assert Claim("C0", "", (near,)).exception_on("here") is None  # it is not reproduced at all
+
+
 def test_the_units_have_margins_of_their_own():
     for unit, inside, outside in (("fall", 0.009, 0.02), ("excess", 0.04, 0.06), ("points", 0.4, 0.6)):
         for size, expected in ((inside, Outcome.HOLDS), (outside, Outcome.FAILS)):

@@ -17,6 +17,8 @@ from gradorder_lab.show import writing
 SYNTHETIC = "document.querySelector('#fig-synthetic .plot')"
 PHONE = {"width": 375, "height": 740}
 DESK = {"width": 1280, "height": 900}
+SCREEN = {"width": 1300, "height": 900}
+NARROW = {"width": 390, "height": 844}
 SERIOUS = {"serious", "critical"}
 
 
@@ -79,8 +81,11 @@ def page(kept, opener):
 
 
 def figure(page, name):
-    """The figure, in sight and drawn."""
+    """The figure, unfolded, in sight and drawn."""
     element = page.locator(f"#fig-{name}")
+    element.evaluate(
+        "figure => figure.querySelectorAll(':scope > details').forEach((details) => (details.open = true))"
+    )
     element.scroll_into_view_if_needed()
     until(page, "name => document.querySelector(`#fig-${name} .plot .main-svg`) !== null", name)
     return element
@@ -102,16 +107,53 @@ def test_every_claim_has_its_row(opened, shipped_address):
     for claim in paper.claims(shipped.summary_of(writing.Path("nowhere"))):
         row = page.locator(f"tr[data-claim={claim.name}]")
         assert row.get_attribute("data-verdict") == claim.verdict
-        assert row.locator(".claim-head .badge").inner_text().endswith(claim.verdict)
+        assert row.locator("summary.line .badge").inner_text().endswith(claim.verdict)
+
+
+def test_the_first_screen_has_the_answer_every_verdict_and_a_picture(opened, shipped_address):
+    page = opened(shipped_address, viewport=SCREEN)
+    assert page.locator("#answer p").count() == 3
+    for claim in paper.claims(shipped.summary_of(writing.Path("nowhere"))):
+        line = page.locator(f"tr[data-claim={claim.name}] summary.line")
+        box = line.bounding_box()
+        assert 0 < box["y"] < box["y"] + box["height"] <= SCREEN["height"]
+        assert line.locator(".brief").inner_text() == claim.brief
+    assert page.locator("summary.line .forest").first.is_visible()
+
+
+def test_it_is_at_most_12_screens_high_before_anything_is_unfolded(opened, shipped_address):
+    page = opened(shipped_address, viewport=SCREEN)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 12 * SCREEN["height"]
+    for name in ("selection-synthetic-constant", "cifar100-within-from-50-zoomed", "bounds", "iris-scaled"):
+        assert page.locator(f"#fig-{name} > details").get_attribute("open") is None
+
+
+def test_what_is_folded_is_drawn_when_it_is_asked_for(opened, shipped_address):
+    page = opened(shipped_address, viewport=SCREEN)
+    folded = page.locator("#fig-synthetic-far")
+    folded.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    assert page.locator("#fig-synthetic-far .main-svg").count() == 0
+    folded.locator("summary").first.click()
+    until(page, "document.querySelector('#fig-synthetic-far .plot .main-svg') !== null")
+
+
+def test_figure_1_is_first_shown_against_random_after_each_epoch(opened, shipped_address):
+    page = opened(shipped_address)
+    assert figure(page, "synthetic").locator("select.view").input_value() == "against"
+    epochs = page.evaluate("arrays[figures.synthetic.panels[0].curves[0].x.epoch]")
+    whole = [epoch for epoch in epochs if epoch == int(epoch)]
+    assert 20 < len(whole) < len(epochs)
+    assert {len(y) for y in traces(page, "synthetic", "trace.y")} == {len(whole)}
 
 
 def test_the_shipped_page_is_small_and_soon_ready(browser, shipped_address):
-    """Reading the page, drawing its first figure and toggling in it cost less than loading plotly does.
+    """Reading the page, drawing its first figure and toggling in it cost at most 8 times what unpacking plotly does.
 
     In processor time of the page's main thread, because the machine may have other things to do: on two free cores all
     of it together should stay below two seconds.
     """
-    assert writing.Path(shipped_address.removeprefix("file://")).stat().st_size < 10e6
+    assert writing.Path(shipped_address.removeprefix("file://")).stat().st_size < 3e6
     context = browser.new_context(viewport=DESK)
     page = context.new_page()
     page.add_init_script("window.requestIdleCallback = () => {}")  # nothing is done ahead
@@ -124,13 +166,13 @@ def test_the_shipped_page_is_small_and_soon_ready(browser, shipped_address):
 
     page.goto(shipped_address)
     page_seconds = seconds_spent()
-    page.evaluate("loadPlotly()")
+    page.evaluate("plotlyReady()")
     plotly_seconds = seconds_spent() - page_seconds
     figure(page, "synthetic").locator(".legend button").first.evaluate("button => button.click()")
     until(page, f"{SYNTHETIC}.data.some((trace) => trace.visible === false)")
     own_seconds = seconds_spent() - plotly_seconds
     context.close()
-    assert own_seconds < 1.5 * plotly_seconds, (page_seconds, plotly_seconds, own_seconds)
+    assert own_seconds < 8 * plotly_seconds, (page_seconds, plotly_seconds, own_seconds)
 
 
 def test_a_toggle_hides_the_method_in_every_figure(page):
@@ -209,8 +251,16 @@ def test_a_phone_has_no_sideways_scrolling(opened, address):
         assert page.locator(f"#fig-{name} .plot").evaluate("plot => plot.layout.width <= plot.clientWidth")
 
 
-def test_links_reach_their_figures(page):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_of_the_shipped_page_overflows_at_390_pixels(opened, shipped_address, scheme):
+    page = opened(shipped_address, viewport=NARROW, has_touch=True, is_mobile=True, color_scheme=scheme)
+    assert not scrolls_sideways(page)
     page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+    assert not scrolls_sideways(page)
+
+
+def test_links_unfold_and_reach_their_figures(page):
+    page.evaluate("document.querySelectorAll('.claim, .claim details').forEach((details) => (details.open = true))")
     links = page.locator("tr[data-claim] a[href^='#fig-']")
     hrefs = links.evaluate_all("links => links.map((link) => link.getAttribute('href'))")
     assert {link.removeprefix("#fig-") for link in hrefs} >= {
@@ -222,6 +272,7 @@ def test_links_reach_their_figures(page):
     for claim, target in (("C4", "synthetic-far"), ("C7", "mnist-first-test"), ("C12", "bounds")):
         page.locator(f"tr[data-claim={claim}] a[href='#fig-{target}']").click()
         page.wait_for_timeout(150)
+        assert page.locator(f"#fig-{target} > details").get_attribute("open") is not None
         top = page.locator(f"#fig-{target}").bounding_box()["y"]
         assert 0 <= top < DESK["height"] / 2, (claim, target, top)
 
@@ -274,7 +325,8 @@ def test_no_serious_barrier(opened, shipped_address, viewport, scheme):
     page = opened(shipped_address, viewport=viewport, color_scheme=scheme)
     figure(page, "synthetic")
     assert not scrolls_sideways(page)
-    page.locator("tr[data-claim=C4] details.all summary").click()
+    page.locator("tr[data-claim=C4] summary.line").click()
+    page.locator("tr[data-claim=C4] details.comparisons-of summary").click()
     page.evaluate("document.querySelectorAll('details.all:not([open]) table').forEach((table) => table.remove())")
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS] == []

@@ -77,3 +77,9 @@ def test_the_first_view_follows_the_figure_unless_it_would_show_nothing():
     assert first_view(figure(moving, is_log=False)) == "linear"
     assert first_view(figure(moving, still)) == "log"
     assert first_view(figure(still)) == "against"
+
+
+def test_many_bands_are_first_shown_against_random():
+    four = tuple(curve(f"{number}", [2, 1]) for number in range(4))
+    assert first_view(figure(Panel("four", four))) == "log"
+    assert first_view(figure(Panel("four", four), Panel("five", (*four, curve("random", [2, 1]))))) == "against"

@@ -35,18 +35,24 @@ def add_runs(out, *seeds, recipes=None):
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
-    """The address of a page that never rests, and what is behind it."""
+def address(tmp_path, monkeypatch):
+    """Of a page that never rests."""
     monkeypatch.setattr(serve, "_REST", 0)
-    add_runs(tmp_path, 0)
-    asked = [paper.EXPERIMENTS["synthetic-far"]]
-    Plan.of(asked, "mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
     with serve.server(tmp_path, 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/", tmp_path
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def served(address, tmp_path):
+    """The address of a page of runs, and what is behind it."""
+    add_runs(tmp_path, 0)
+    asked = [paper.EXPERIMENTS["synthetic-far"]]
+    Plan.of(asked, "mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
+    return address, tmp_path
 
 
 STATE = """() => {
@@ -57,7 +63,7 @@ STATE = """() => {
     axis: figure.querySelector('.axis').value,
     range: layout.xaxis.range,
     hidden: data.filter((trace) => trace.visible === false).length,
-    y: data.filter((trace) => !trace.fill)[0].y,
+    y: data.filter((trace) => !trace.fill).at(-1).y, // not of random, which is zero against itself
   };
 }"""
 
@@ -71,8 +77,9 @@ def test_it_grows_without_losing_the_reader_s_place(browser, served):
     page.goto(address)
     until(page, "document.getElementById('progress-state').textContent.startsWith('72 of 216 runs finished')")
     assert page.locator("tr[data-experiment=synthetic-far]").inner_text().split("\t")[-1].strip() == "72 of 216"
-    page.locator("tr[data-claim=C4] details.all summary").click()
-    page.locator("#fig-synthetic-far").scroll_into_view_if_needed()
+    page.locator("tr[data-claim=C4] summary.line").click()
+    page.locator("tr[data-claim=C4] details.comparisons-of summary").click()
+    page.locator("#fig-synthetic-far > details > summary").click()
     until(page, "document.querySelector('#fig-synthetic-far .plot .main-svg') !== null")
     page.locator("#fig-synthetic-far select.axis").select_option("epoch")
     page.locator("#fig-synthetic-far .legend button", has_text="ascending").click()
@@ -94,9 +101,20 @@ def test_it_grows_without_losing_the_reader_s_place(browser, served):
     assert after["hidden"] == before["hidden"] > 0
     assert after["y"] != before["y"]
     assert page.locator("tr[data-claim=C4]").inner_text() != first_verdict
-    assert page.locator("tr[data-claim=C4] details.all").get_attribute("open") is not None
+    assert page.locator("tr[data-claim=C4] details.comparisons-of").get_attribute("open") is not None
+    assert page.locator("#benchmark").count() == 0  # it is not one of these runs
     assert page.locator("#fig-synthetic-switch .plot").count() == 1
     assert complaints == []
+    page.close()
+
+
+def test_the_benchmark_goes_when_there_are_runs(browser, address, tmp_path):
+    page = browser.new_page()
+    page.goto(address)
+    assert page.locator("#benchmark").count() == page.locator("a[href='#benchmark']").count() == 1
+    add_runs(tmp_path, 0)
+    until(page, "document.body.dataset.version !== 'shipped'", seconds=120)
+    assert page.locator("#benchmark").count() == page.locator("a[href='#benchmark']").count() == 0
     page.close()
 
 

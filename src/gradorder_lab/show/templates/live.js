@@ -21,6 +21,7 @@ function patch(text) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const place = placeOfReader();
   ({ arrays, styles, figures } = JSON.parse(fresh.getElementById("data").textContent));
+  for (const block of document.querySelectorAll("[data-live]")) if (!fresh.getElementById(block.id)) block.remove();
   for (const block of fresh.querySelectorAll("[data-live]")) putInPlace(block);
   redrawAll();
   goBackTo(place);

@@ -5,7 +5,7 @@ const root = document.documentElement;
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set(); // labels that are hidden in every figure
 const states = new Map(); // figure element -> { name, view, axis, isDrawn }
-const PANEL_HEIGHT = 265;
+const PANEL_HEIGHT = { wide: 265, narrow: 205 };
 const NARROWEST_PANEL = 270;
 const SAVED_WIDTH = 1100;
 
@@ -49,12 +49,14 @@ const labelsOf = (figure) => [...new Set(figure.panels.flatMap((panel) => panel.
 
 const baseline = (panel) => panel.curves.find((curve) => /random/.test(curve.label)) ?? panel.curves[0];
 
-/** Means, and where they are shown also the ends of the band, in the units of the view. */
-function values(panel, curve, view) {
-  const [mean, low, high] = [curve.mean, curve.low, curve.high].map((number) => arrays[number]);
-  if (view !== "against") return { mean, low, high };
+/** What is drawn, in the units of the view: x and means, and where they are shown also the ends of the band. */
+function values(panel, curve, { view, axis }) {
+  const [x, mean, low, high] = [curve.x[axis], curve.mean, curve.low, curve.high].map((number) => arrays[number]);
+  if (view !== "against") return { x, mean, low, high };
   const theirs = arrays[baseline(panel).mean];
-  return { mean: mean.map((value, row) => (value === null || !theirs[row] ? null : 100 * (value / theirs[row] - 1))) };
+  const difference = mean.map((value, row) => (value === null || !theirs[row] ? null : 100 * (value / theirs[row] - 1)));
+  const isWhole = (_, row) => curve.x.epoch === undefined || Number.isInteger(arrays[curve.x.epoch][row]);
+  return { x: x.filter(isWhole), mean: difference.filter(isWhole) }; // within an epoch orders have seen different examples
 }
 
 function traces(figure, state, dark) {
@@ -76,8 +78,7 @@ function traces(figure, state, dark) {
 function curveTraces(panel, number, curve, state, dark) {
   const style = styles[curve.label];
   const colour = dark ? style.dark : style.light;
-  const x = arrays[curve.x[state.axis]];
-  const { mean, low, high } = values(panel, curve, state.view);
+  const { x, mean, low, high } = values(panel, curve, state);
   const digits = state.view === "against" ? 4 : panel.digits;
   const common = {
     name: escaped(curve.label), legendgroup: curve.label, visible: !hidden.has(curve.label),
@@ -105,7 +106,7 @@ function outline(common, x, low, high, colour, view) {
 
 const columnsOf = (figure, width) => Math.max(1, Math.min(figure.columns, Math.floor(width / NARROWEST_PANEL)));
 const rowsOf = (figure, width) => Math.ceil(figure.panels.length / columnsOf(figure, width));
-const heightOf = (figure, width) => rowsOf(figure, width) * PANEL_HEIGHT + 40;
+const heightOf = (figure, width) => rowsOf(figure, width) * (columnsOf(figure, width) > 1 ? PANEL_HEIGHT.wide : PANEL_HEIGHT.narrow) + 40;
 
 function layout(figure, state, dark, width, isSaved) {
   const columns = columnsOf(figure, width);
@@ -177,17 +178,25 @@ function logStep(panel) {
 
 // ---- drawing ----
 
-/** Plotly is large: it is read when the page stands and nothing else is to do, or when a figure needs it. */
-function loadPlotly() {
-  if (window.Plotly) return;
+/** Plotly is large: it is unpacked when the page stands and nothing else is to do, or when a figure needs it. */
+let unpacked;
+const plotlyReady = () => (unpacked ??= unpackPlotly());
+
+async function unpackPlotly() {
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
-  script.textContent = document.getElementById("plotly").textContent;
+  script.textContent = await new Response(stream).text();
   document.head.append(script);
 }
 
-function draw(element) {
-  loadPlotly();
+async function draw(element) {
+  await plotlyReady();
   const state = states.get(element);
+  if (state) drawNow(element, state); // a live page may have put another in its place
+}
+
+function drawNow(element, state) {
   const plot = element.querySelector(".plot");
   const dark = isDark();
   const figure = figures[state.name];
@@ -232,8 +241,9 @@ function toggle(label) {
 function redrawAll() {
   for (const [element, state] of states) {
     state.isDrawn = false;
-    nearby.unobserve(element);
-    nearby.observe(element);
+    const plot = element.querySelector(".plot"); // not the figure: of what is folded the title is in sight
+    nearby.unobserve(plot);
+    nearby.observe(plot);
   }
 }
 
@@ -242,8 +252,9 @@ const nearby = new IntersectionObserver(
   (entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
-      if (isInSight(target)) drawOnce(target);
-      else whenIdle(() => drawOnce(target));
+      const element = target.closest("figure");
+      if (isInSight(target)) drawOnce(element);
+      else whenIdle(() => drawOnce(element));
     }
   },
   { rootMargin: "300px 0px" },
@@ -257,17 +268,16 @@ function isInSight(element) {
 }
 
 function drawOnce(element) {
-  const state = states.get(element);
-  if (state && !state.isDrawn) draw(element); // a live page may have put another in its place
+  if (states.get(element)?.isDrawn === false) draw(element);
 }
 
 // ---- saving ----
 
-function save(element, kind) {
+async function save(element, kind) {
   const state = states.get(element);
   const figure = figures[state.name];
   if (kind === "csv") return saveText(`${state.name}.csv`, csv(figure));
-  loadPlotly();
+  await plotlyReady();
   const made = layout(figure, state, false, SAVED_WIDTH, true); // on paper it is always light
   made.title = { text: `<b>${escaped(figure.title)}</b>`, x: 0, xref: "paper", y: 1, yref: "container", yanchor: "top", pad: { t: 12 }, font: { size: 16 } };
   made.legend = { orientation: "h", x: 0, xanchor: "left", y: 1 - 34 / made.height, yref: "container", yanchor: "top" };
@@ -322,7 +332,7 @@ function prepare(element, before) {
 
 /** Room for figures before they are drawn, so that links to what follows land where they should; they are equally wide. */
 function reserve(elements) {
-  const width = elements[0]?.querySelector(".plot").clientWidth;
+  const width = document.getElementById("figures").clientWidth;
   for (const element of elements) element.querySelector(".plot").style.minHeight = heightOf(figures[element.dataset.figure], width) + "px";
 }
 
@@ -338,15 +348,29 @@ function prepareTable(element) {
   element.querySelector("[data-save]").addEventListener("click", () => saveText(name, tableCsv(element)));
 }
 
+/** What a link leads to is unfolded: all that it lies in, and it itself. */
+function showTarget() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (let outer = target; outer; outer = outer.parentElement) if (outer.matches("details")) outer.open = true;
+  const own = target.querySelector(":scope > details, :scope > td > details");
+  if (own && !target.matches("section")) own.open = true;
+  target.scrollIntoView();
+}
+
 document.querySelectorAll("figure[data-figure]:has(.plot)").forEach((element) => prepare(element));
 reserve([...states.keys()]);
 document.querySelectorAll("figure[data-table]").forEach(prepareTable);
 onWidthChange.width = root.clientWidth;
 setTheme(rememberedTheme());
-if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+showTarget();
+addEventListener("hashchange", showTarget);
+document.addEventListener("click", ({ target }) => { if (target.closest("a")?.hash === location.hash) showTarget(); }); // once more
 document.getElementById("theme").addEventListener("click", switchTheme);
 systemIsDark.addEventListener("change", redrawAll);
-addEventListener("load", () => whenIdle(loadPlotly));
+addEventListener("load", () => whenIdle(plotlyReady));
 let waiting;
 addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(onWidthChange, 150); });
-addEventListener("beforeprint", () => { for (const [element, state] of states) if (!state.isDrawn) draw(element); });
+addEventListener("beforeprint", () => { // what is folded stays so
+  for (const [element, state] of states) if (window.Plotly && !state.isDrawn && element.querySelector(".plot").clientWidth) drawNow(element, state);
+});
