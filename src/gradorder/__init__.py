@@ -63,4 +63,4 @@ __all__ = [
 __all__ += orderings.__all__
 __all__ += selection.__all__
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
