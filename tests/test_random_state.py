@@ -74,6 +74,7 @@ CALLS = {
     "PlackettLuce, unbiased": lambda: sampled(ordering=go.PlackettLuce(unbiased=True), keep=0.5),
     "Revisiting": lambda: ordered(go.Revisiting(go.PlackettLuce())),
     "Undecided": lambda: ordered(go.Undecided(go.PlackettLuce())),
+    "Unlearned": lambda: ordered(go.Unlearned()),
     "WithReplacement": lambda: ordered(go.WithReplacement()),
     "BlockShuffled": lambda: ordered(go.BlockShuffled(2)),
     "InfoBatch": lambda: sampled(ordering=go.InfoBatch(9)),

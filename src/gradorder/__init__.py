@@ -10,6 +10,7 @@ from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
 from gradorder.noise_scale import NoiseScale
 from gradorder.orderings import *  # noqa: F403 - its own list says what
+from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
 from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
@@ -44,6 +45,7 @@ __all__ = [
     "NoiseScale",
     "NonFiniteScoresError",
     "OrderedSampler",
+    "ProgressLR",
     "RankError",
     "StepError",
     "advise",

@@ -1,11 +1,11 @@
-"""The sampler to start with: the same number of epochs for a part of the cost, without an extra pass."""
+"""The sampler to start with: the same epochs without what is learned, for a part of the cost and no extra pass."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from gradorder import checks
-from gradorder.orderings import PlackettLuce, Revisiting, Undecided
+from gradorder.orderings import PlackettLuce, Revisiting, Undecided, Unlearned
 from gradorder.sampler import OrderedSampler
 
 _TEMPERATURE = 0.5
@@ -23,45 +23,47 @@ def recommended(
     batch_size: int = 128,
     *,
     epochs: int,
-    budget: float = 0.6,
+    budget: float | None = None,
     labels: Any = None,  # noqa: ANN401 - anything array-like
     seed: int = 0,
     drop_last: bool = False,
     num_replicas: int | None = None,
     rank: int | None = None,
 ) -> OrderedSampler:
-    """A sampler that spends `budget` times the example gradients of plain training on the same number of epochs.
+    """A sampler that leaves out of every epoch what the model has learned, as its losses in training tell.
 
-    The first epoch is complete and random, and so are the last tenth of the epochs (at least one). In between, a part
-    of the examples is drawn without replacement, the more likely the less the model had made up its mind about them
-    when it saw them last (`Undecided`): what is learned is seen less often, and so is what looks wrong. Every example
-    comes back at least every eighth epoch; what was drawn is shuffled. Losses come from the training step itself, so
-    there is no extra pass::
+    Every epoch is random reshuffling without the examples that were learned when they were seen last (`Unlearned`):
+    those whose label had a probability of 0.9 or more, and whose loss was small beside the others'. They come back at
+    least every eighth epoch. The saving is what the data allows; where nothing is learned, it is random reshuffling, to
+    the bit. Losses come from the training step itself, so there is no extra pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
-        loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler)
-        ...
+        loader = sampler.loader(dataset)
+        scheduler = go.ProgressLR(optimizer, sampler)
+        for epoch in range(epochs):
             sampler.set_epoch(epoch)
-            ...
-            sampler.step(losses.detach())    # F.cross_entropy(..., reduction="none")
+            for inputs, targets in loader:
+                losses = F.cross_entropy(model(inputs), targets, reduction="none")
+                ...
+                sampler.step(losses.detach())
+                scheduler.step()
 
-    Let the step size fall over `sampler.num_steps(0, epochs)` steps, not by epochs: the last one is complete, and would
-    hardly move the weights. Where the training loss is smoothed or weighted, give `step` the plain one.
+    How many steps a run has shows as it goes: let the step size follow `sampler.progress`, as `ProgressLR` does. Where
+    the training loss is smoothed or weighted, give `step` the plain one.
 
-    Why this: drawing by remembered losses needs no pass, where scoring every example costs a third of an epoch or
-    more. What is learned teaches little per gradient. The largest losses are those of wrong labels and outliers, and
-    drawing by the loss itself was behind random reshuffling with 20% wrong labels; drawing by doubt is ahead of it.
-    Weights that make the kept examples unbiased were tried and dropped: they bring back the variance that the selection
-    removes, and diverge where the step size is too large. What it gained and where it did not is measured in
-    `benchmarks/time_to_target.py`.
+    With a `budget` the total is fixed beforehand. The first epoch is complete and random, and so are the last tenth of
+    the epochs (at least one). In between, a part of the examples is drawn without replacement, the more likely the less
+    the model had made up its mind about them when it saw them last (`Undecided`), and shuffled. It wins where only so
+    many gradients can be had; without it nobody needs to know how many are enough.
+
+    What was gained and where nothing was is measured in docs/comparison.md.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.
         batch_size: examples in one training step, over all processes together.
-        epochs: of the whole run; one to three may be too few to save anything, then all are complete.
+        epochs: of the whole run. With a budget, one to three may be too few to save anything, then all are complete.
         budget: example gradients, as a share of `epochs` complete ones, in (0, 1]; 1 is plain random reshuffling.
-        labels: one label per example, for class-balanced batches. Worth a try: on text they helped more than the order,
-            with a small convolutional network they did not.
+        labels: one label per example, for class-balanced batches.
         seed: of all randomness.
         drop_last: leave out a last batch that is not full.
         num_replicas: number of processes; that of the default process group if not given.
@@ -75,20 +77,29 @@ def recommended(
         >>> [sampler.num_steps(epoch, epoch + 1) for epoch in range(10)]
         [10, 5, 5, 5, 5, 5, 5, 5, 5, 10]
     """
-    keep = BudgetedKeep(epochs, budget)
+    checks.integer("epochs", epochs, minimum=1)
     return OrderedSampler(
         dataset_or_length,
         batch_size,
-        ordering=Revisiting(Undecided(PlackettLuce(_TEMPERATURE)), every=max(_EVERY, math.ceil(1 / keep.partial))),
+        **({"ordering": Unlearned()} if budget is None else _budgeted(BudgetedKeep(epochs, budget))),
         labels=labels,
-        layout="shuffled",
-        keep=keep,
         start_epoch=1,
         seed=seed,
         drop_last=drop_last,
         num_replicas=num_replicas,
         rank=rank,
+        epochs=epochs,
     )
+
+
+def _budgeted(keep: "BudgetedKeep") -> dict[str, Any]:
+    """What of the sampler is due to a budget."""
+    every = max(_EVERY, math.ceil(1 / keep.partial))
+    return {
+        "ordering": Revisiting(Undecided(PlackettLuce(_TEMPERATURE)), every=every),
+        "layout": "shuffled",
+        "keep": keep,
+    }
 
 
 @dataclass(frozen=True)

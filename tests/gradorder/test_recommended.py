@@ -89,7 +89,7 @@ def test_the_undecided_come_most_often_and_the_learned_least_and_none_never():
 
 def test_what_was_drawn_is_shuffled():
     losses = torch.linspace(1, 100, 1000)
-    seen = visits(go.recommended(1000, 100, epochs=10), 5, lambda indices, _: losses[indices])
+    seen = visits(go.recommended(1000, 100, epochs=10, budget=0.6), 5, lambda indices, _: losses[indices])
     for indices in seen[1:]:
         first, last = indices[: len(indices) // 2], indices[len(indices) // 2 :]
         assert abs(losses[first].mean() - losses[last].mean()) < 10  # sorted, they would differ by about 40
@@ -103,14 +103,49 @@ def test_full_budget_is_plain_reshuffling():
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 def test_a_run_too_short_to_save_anything_is_complete(epochs):
     """And says nothing: the epochs are as long as they were announced."""
-    sampler = go.recommended(100, 10, epochs=epochs)
+    sampler = go.recommended(100, 10, epochs=epochs, budget=0.6)
     assert sampler.num_steps(0, epochs) == 10 * epochs
     assert all(sorted(indices) == list(range(100)) for indices in visits(sampler, epochs))
 
 
-def test_labels_give_balanced_batches():
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+@pytest.mark.parametrize("labels", [None, torch.arange(100) % 3])
+def test_without_a_budget_and_anything_learned_it_is_random_reshuffling_to_the_bit(epochs, labels):
+    plain = go.OrderedSampler(100, 10, ordering=go.Shuffled(), labels=labels, seed=3)
+    expected = visits(plain, epochs)
+    sampler = go.recommended(100, 10, epochs=epochs, labels=labels, seed=3)
+    assert visits(sampler, epochs, lambda indices, epoch: 2.0 + torch.sin(indices + 10.0 * epoch)) == expected
+
+
+def test_without_a_budget_what_is_learned_is_left_out_until_its_turn_comes():
+    epochs = 20
+    learned = torch.arange(400) % 10 > 3
+    losses = torch.where(learned, 0.01, 1.5)
+    seen = visits(go.recommended(400, 50, epochs=epochs), epochs, lambda indices, _: losses[indices])
+    assert len(seen[0]) == 400
+    for indices in seen[1:]:
+        assert set(indices) > set((~learned).nonzero().flatten().tolist())
+        assert 160 < len(indices) < 220
+    for first in range(1, epochs - 8):
+        assert {index for epoch in range(first, first + 8) for index in seen[epoch]} == set(range(400))
+
+
+def test_what_is_forgotten_is_seen_again():
+    """An example whose turn comes and whose loss has grown stays from then on."""
+    seen = visits(
+        go.recommended(80, 10, epochs=20),
+        20,
+        lambda indices, epoch: torch.where((indices < 60) & ((indices != 5) | (epoch < 3)), 0.01, 2.0),
+    )
+    back = next(epoch for epoch in range(3, 20) if 5 in seen[epoch])
+    assert back <= 11
+    assert all(5 in indices for indices in seen[back:])
+
+
+@pytest.mark.parametrize("budget", [None, 0.6])
+def test_labels_give_balanced_batches(budget):
     labels = torch.arange(100) % 5
-    sampler = go.recommended(100, 10, epochs=10, labels=labels)
+    sampler = go.recommended(100, 10, epochs=10, labels=labels, budget=budget)
     for indices in visits(sampler, 10):
         for batch in torch.tensor(indices).split(10):
             if len(batch) == 10:

@@ -14,6 +14,7 @@ from gradorder.orderings.revisiting import Revisiting
 from gradorder.orderings.shuffled import Sequential, Shuffled, ShuffledOnce
 from gradorder.orderings.sorted import Ascending, Descending
 from gradorder.orderings.undecided import Undecided
+from gradorder.orderings.unlearned import Unlearned
 from gradorder.orderings.with_replacement import WithReplacement
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "Shuffled",
     "ShuffledOnce",
     "Undecided",
+    "Unlearned",
     "WithReplacement",
 ]

@@ -46,12 +46,6 @@ class EpochPlanner:
         num_kept = self.ordering.num_kept(self._request(self.start_epoch))
         if num_kept is not None:
             self._num_left(num_kept, self.start_epoch)
-        elif self.num_replicas > 1 and not self.drop_last:
-            raise ValueError(
-                f"drop_last must be True with {self.ordering} on num_replicas={self.num_replicas}, got False: how many "
-                "examples stay is decided epoch by epoch, and some epoch would end in a batch with fewer examples than "
-                "processes"
-            )
 
     def __str__(self) -> str:
         """What it plans, in words."""
@@ -69,15 +63,21 @@ class EpochPlanner:
         ]
         return ", ".join(parts)
 
+    def known_steps(self, epoch: int) -> int | None:
+        """The training steps of an epoch, scores provided; None where only its plan can tell."""
+        num_kept = self.ordering.num_kept(self._request(epoch)) if self.is_ordered(epoch) else self.num_examples
+        return None if num_kept is None else -(-self._num_left(num_kept, epoch) // self.batch_size)
+
     def num_steps(self, epoch: int) -> int:
         """The training steps of an epoch, scores provided."""
-        num_kept = self.ordering.num_kept(self._request(epoch)) if self.is_ordered(epoch) else self.num_examples
-        if num_kept is None:
+        steps = self.known_steps(epoch)
+        if steps is None:
             raise ValueError(
                 f"the steps of epoch {epoch} cannot be known before set_epoch({epoch}): {self.ordering} decides then "
-                "what to leave out. Ask for planned epochs only, and let a step-size schedule count epochs"
+                "what to leave out. Ask for planned epochs only, and let step sizes follow sampler.progress, as "
+                "go.ProgressLR(optimizer, sampler) does"
             )
-        return -(-self._num_left(num_kept, epoch) // self.batch_size)
+        return steps
 
     def is_ordered(self, epoch: int) -> bool:
         """Whether the ordering has begun; before it, epochs are random."""
@@ -113,7 +113,17 @@ class EpochPlanner:
         finite, known = (None, None) if scores is None or not is_scored else _fill_in(scores)
         request = self._request(epoch, generator=self._generator(epoch), scores=finite, known=known, learned=learned)
         layout = "contiguous" if is_scored and finite is None else self.layout
-        return self._lay_out(epoch, checked_order(self.ordering, request), layout)
+        order = checked_order(self.ordering, request)
+        return self._lay_out(epoch, self._shared_out(order) if self.known_steps(epoch) is None else order, layout)
+
+    def _shared_out(self, order: Order) -> Order:
+        """An order whose length nobody could choose, less the last few, where they are fewer than the processes."""
+        tail = len(order.indices) % self.batch_size
+        if self.drop_last or not 0 < tail < self.num_replicas:
+            return order
+        kept = slice(0, len(order.indices) - tail)
+        weights = None if order.weights is None else order.weights[kept]
+        return replace(order, indices=order.indices[kept], weights=weights)
 
     def plan_of(self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None) -> EpochPlan:
         """This process's part of an epoch with the given global sequence, and weights beside it."""

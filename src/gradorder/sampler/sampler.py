@@ -18,6 +18,7 @@ from gradorder.sampler.layout import Layout
 from gradorder.sampler.loading import loader_of
 from gradorder.sampler.planner import EpochPlanner, Keep
 from gradorder.sampler.run import Run, Scores
+from gradorder.sampler.run_length import RunLength
 from gradorder.sampler.state import SamplerState
 
 
@@ -44,6 +45,7 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: leave out a last batch that is not full.
         num_replicas: number of processes; that of the default process group if not given.
         rank: this process.
+        epochs: of the whole run, for `progress`; nothing else depends on it.
 
     Example:
         >>> import gradorder as go
@@ -77,6 +79,7 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: bool = False,
         num_replicas: int | None = None,
         rank: int | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
         self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
@@ -104,6 +107,7 @@ class OrderedSampler(DistributedSampler[int]):
             rank=ranks.rank,
         )
         self._run = Run(planner, ranks)
+        self._length = None if epochs is None else RunLength(planner, checks.integer("epochs", epochs, minimum=1))
 
     def __repr__(self) -> str:
         """What it will do."""
@@ -137,6 +141,20 @@ class OrderedSampler(DistributedSampler[int]):
     def steps_left(self) -> int:
         """The training steps of the current epoch that were not consumed yet (without `step`: not handed out)."""
         return self._current().plan.num_batches - self._run.num_consumed
+
+    @property
+    def progress(self) -> float:
+        """The part of the run that is behind, from 0 to 1: what step sizes can follow, see `go.ProgressLR`.
+
+        By steps. Where the ordering decides epoch by epoch what to leave out, every epoch is the same part of the run.
+
+        Raises:
+            ValueError: the sampler was not told how many `epochs` the run has.
+        """
+        if self._length is None:
+            raise ValueError("epochs must be given to the sampler for its progress, got None")
+        plan = self._current().plan
+        return self._length.behind(plan.epoch, self._run.num_consumed / plan.num_batches)
 
     # ---------------------------------------------------------------- planning
 

@@ -212,12 +212,12 @@ def test_an_error_is_shown_unless_ctrl_c_has_closed_the_connection(listening, ca
     ours, theirs = socket.socketpair()
     for _ in range(2):
         try:
-            raise OSError("the disk is gone")
-        except OSError:
+            int("the disk is gone")
+        except ValueError:
             listening.handle_error(ours, ("127.0.0.1", 1))
         ours.close()
     theirs.close()
-    assert capsys.readouterr().err.count("the disk is gone") == 2  # one traceback: the line of code, and the message
+    assert capsys.readouterr().err.count("ValueError") == 1
 
 
 def test_a_port_without_serve_is_wrong_usage(tmp_path):

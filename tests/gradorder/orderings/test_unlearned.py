@@ -1,0 +1,118 @@
+import math
+
+import pytest
+import torch
+
+import gradorder as go
+from gradorder.seeding import epoch_generator
+
+LEARNED, HARD = 0.05, 2.0
+
+
+def visited(losses, *, epoch=0, ordering=None, known=None):
+    generator = epoch_generator(0, epoch)
+    request = go.Request(epoch, len(losses), generator, scores=losses, known=known)
+    return (ordering or go.Unlearned()).order(request).indices.tolist()
+
+
+def by_the_rule(losses, epoch, probability=0.9, share=0.35, every=8):
+    """Example by example, as the docstring says."""
+    limit = min(-math.log(probability), share * sum(losses) / len(losses))
+    hard = {i for i, loss in enumerate(losses) if loss > limit}
+    least = math.ceil(0.2 * len(losses))
+    if len(hard) < least:
+        lowest = sorted(losses, reverse=True)[least - 1]
+        hard = {i for i, loss in enumerate(losses) if loss >= lowest}
+    return hard | {i for i in range(len(losses)) if i % every == epoch % every}
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 8, 13])
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 100.0])
+def test_it_visits_what_the_rule_says(epoch, scale):
+    losses = scale * torch.rand(101, generator=torch.Generator().manual_seed(epoch), dtype=torch.float64) ** 4
+    order = visited(losses, epoch=epoch)
+    assert len(order) == len(set(order))
+    assert set(order) == by_the_rule(losses.tolist(), epoch)
+
+
+@pytest.mark.parametrize("losses", [torch.ones(50), torch.linspace(1.0, 2.0, 50), torch.full((50,), 1e-6)])
+def test_where_nothing_is_learned_it_is_random_reshuffling_to_the_bit(losses):
+    for epoch in range(3):
+        shuffled = go.Shuffled()(None, epoch=epoch, generator=epoch_generator(0, epoch), num_examples=50)
+        assert visited(losses, epoch=epoch) == shuffled.tolist()
+
+
+def test_what_stays_is_in_the_order_of_random_reshuffling():
+    losses = torch.where(torch.arange(100) % 3 == 0, HARD, LEARNED)
+    order = visited(losses, epoch=5)
+    shuffled = go.Shuffled()(None, epoch=5, generator=epoch_generator(0, 5), num_examples=100).tolist()
+    assert order == [i for i in shuffled if i in set(order)]
+    assert len(order) < 100
+
+
+def test_every_example_comes_back():
+    losses = torch.cat([torch.full((80,), LEARNED), torch.full((20,), HARD)])
+    ordering = go.Unlearned(every=5)
+    assert set().union(*(visited(losses, epoch=epoch, ordering=ordering) for epoch in range(7, 12))) == set(range(100))
+    assert len(visited(losses, epoch=7, ordering=ordering)) == 20 + 16
+
+
+def test_a_loss_is_learned_by_its_probability_and_beside_the_others():
+    nearly, hard = torch.full((10,), -math.log(0.91)), torch.full((10,), 1.0)
+    others = go.Unlearned(every=1000)
+    assert set(visited(torch.cat([nearly, hard]), epoch=999, ordering=others)) == set(range(10, 20))
+    not_quite = torch.full((10,), -math.log(0.89))
+    assert len(visited(torch.cat([not_quite, hard]), epoch=999, ordering=others)) == 20
+    # small numbers, but not beside the others: another unit of the loss changes nothing
+    assert len(visited(torch.cat([0.01 * nearly, 0.01 * 2 * nearly]), epoch=999, ordering=others)) == 20
+
+
+def test_what_was_never_scored_is_visited_first():
+    losses = torch.full((40,), LEARNED)
+    losses[:20] = HARD
+    known = torch.ones(40, dtype=torch.bool)
+    known[[25, 33]] = False
+    assert set(visited(losses, epoch=999, known=known)[:2]) == {25, 33}
+
+
+def test_a_fifth_stays_though_all_the_rest_is_learned():
+    losses = torch.full((100,), 1e-9)
+    losses[:5] = HARD
+    losses[5:20] = 1e-8
+    assert set(visited(losses, epoch=0, ordering=go.Unlearned(every=1000))) == set(range(20))
+
+
+def test_negative_losses_have_no_small_ones():
+    losses = torch.linspace(-1.0, 10.0, 30)
+    assert len(visited(losses)) == 30
+
+
+@pytest.mark.parametrize("num_replicas", [2, 3])
+def test_processes_share_every_epoch(num_replicas):
+    """An epoch of any length can be cut: the few at its end that could not be shared out are left out."""
+    lengths = set()
+    for seed in range(12):
+        for num_hard in range(20, 32):
+            losses = torch.full((120,), LEARNED)
+            losses[:num_hard] = HARD
+            sampler = go.OrderedSampler(
+                120, 6, ordering=go.Unlearned(every=100), num_replicas=num_replicas, rank=0, seed=seed
+            )
+            sampler.set_epoch(99, scores=losses)
+            lengths.add(sampler.total_size % 6)
+    assert lengths == {tail for tail in range(6) if tail == 0 or tail >= num_replicas}
+
+
+def test_what_does_not_go_with_it_is_refused():
+    with pytest.raises(ValueError, match=r"keep must not be given with Unlearned"):
+        go.OrderedSampler(10, 2, ordering=go.Unlearned(), keep=0.5)
+    sampler = go.OrderedSampler(10, 2, ordering=go.Unlearned(), start_epoch=1)
+    with pytest.raises(ValueError, match=r"steps of epoch 1 cannot be known before set_epoch\(1\).*go\.ProgressLR"):
+        sampler.num_steps(0, 3)
+
+
+@pytest.mark.parametrize("name", ["probability", "share"])
+@pytest.mark.parametrize("value", [0, 1, -0.5, math.nan, "high"])
+def test_bad_numbers_are_named(name, value):
+    with pytest.raises(ValueError, match=rf"{name} must be in \(0, 1\), got {value!r}"):
+        go.Unlearned(**{name: value})
