@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradorder_lab import paper
+from gradorder_lab.benchmark.methods import BALANCED, RECOMMENDED
 from gradorder_lab.judge.claims import Claim, Comparison, Verdict
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper import orders
@@ -203,6 +205,46 @@ def peers() -> Figure:
     return figure
 
 
+METHODS = {
+    RECOMMENDED: ("go.recommended", "#d55e00", "o"),
+    BALANCED: ("go.recommended with labels", "#b97a00", "o"),
+    "InfoBatch": ("InfoBatch", "#0072b2", "s"),
+    "Ordered SGD": ("Ordered SGD", "#00855f", "^"),
+}
+UNREACHED = 1.5
+
+
+def saving() -> Figure:
+    """What training cost to the accuracy of random reshuffling, task by task, with its interval."""
+    rows = {(row["task"], row["method"]): row for row in _rows("time_to_target.csv") if row["method"] in METHODS}
+    tasks = list(dict.fromkeys(task for task, _ in rows))
+    figure = Figure(figsize=(9.5, 0.9 + 0.42 * len(tasks)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    for number, (method, (label, colour, marker)) in enumerate(METHODS.items()):
+        shown = [rows[task, method] for task in tasks]
+        y = np.arange(len(tasks)) + 0.16 * (number - 1.5)
+        mean, low, high = (
+            np.array([float(row[f"time_{end}"] or "nan") for row in shown]) for end in ("mean", "low", "high")
+        )
+        style = {"color": colour, "marker": marker, "markersize": 5, "linestyle": "none", "label": label}
+        axes.errorbar(mean, y, xerr=(mean - low, high - mean), **style)
+        for place_of_row in y[np.isnan(mean)]:
+            axes.text(
+                UNREACHED, place_of_row, f"{label}: not reached", color=colour, fontsize=8, ha="right", va="center"
+            )
+    axes.set_xlim(0.4, UNREACHED)
+    axes.set_yticks(range(len(tasks)), tasks)
+    axes.invert_yaxis()
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("time to the accuracy of random reshuffling, as a share of its own; 95% intervals")
+    figure.legend(frameon=False, ncols=4, loc="outside upper left")
+    return figure
+
+
 def _summary() -> Summary:
     return read_table(RESULTS / "lab.parquet")
 
@@ -217,6 +259,7 @@ PICTURES: Mapping[str, Callable[[], Figure]] = {
     "synthetic": synthetic,
     "scores": scores,
     "peers": peers,
+    "saving": saving,
 }
 
 if __name__ == "__main__":
