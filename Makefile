@@ -1,11 +1,12 @@
-# Every target sets up its environment by itself and installs only when pyproject.toml or constraints.txt has changed.
+# Every target sets up its environment by itself and installs only when a pyproject.toml or constraints.txt has changed.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
-BENCH := .[lab,transformers]
+# The laboratory is a distribution of its own, always installed beside the library of the same version.
+LAB := --editable lab
 PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
 PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
 WORKERS ?= 2
@@ -14,7 +15,7 @@ OUT ?= runs
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench zoo soak clean
+.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench zoo soak dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -76,41 +77,49 @@ zoo: $(VENV)/.installed-dev  ## try the gradient norms on every architecture of 
 soak: $(VENV)/.installed-dev  ## kill, interrupt and resume a few hundred times; writes results/reliability.csv
 	$(BIN)/python benchmarks/soak.py
 
+dist: .venv-release/.installed  ## build both distributions, check them, try the wheels in an empty environment (CONTRIBUTING.md: a release)
+	scripts/dist.sh .venv-release/bin
+
 clean:  ## remove the environment and what was run
-	rm -rf $(VENV) $(BENCH_VENV) .venv-floor .venv-newest $(OUT) site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) .venv-floor .venv-newest .venv-release .venv-empty $(OUT) dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 # What pip says is shown only if it fails.
 installed = $(1) -m pip install --disable-pip-version-check $(2) >$(@D)/install.log 2>&1 || { cat $(@D)/install.log >&2; exit 1; }
 
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
-$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-%: pyproject.toml lab/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two ..."
-	@$(call installed,$(BIN)/python,--constraint constraints.txt --editable '.[$*]')
+	@$(call installed,$(BIN)/python,--constraint constraints.txt --editable '.[$*]' $(LAB))
 	@touch $@
 
 # The peers that the benchmarks compare with, apart from what the tests run with. They come without what they ask for,
 # a torchvision among it that nothing here needs; what they do need is named.
-$(BENCH_VENV)/.installed: pyproject.toml constraints.txt | $(BENCH_PYTHON)
+$(BENCH_VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt | $(BENCH_PYTHON)
 	@echo "Installing into $(BENCH_VENV), once: this takes a minute or two ..."
-	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '$(BENCH)')
+	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt --editable '.[transformers]' $(LAB))
 	@$(call installed,$(BENCH_PYTHON),--constraint constraints.txt $(PEERS_NEED))
 	@$(call installed,$(BENCH_PYTHON),--no-deps $(PEERS))
 	@touch $@
 
 # A torch other than the pinned one comes with CUDA: neither of these is part of CI; both are run before a release.
-LIBRARY := .[lab,lightning,accelerate,transformers]
+LIBRARY := --editable '.[lightning,accelerate,transformers]' $(LAB)
 TOOLS := hypothesis pandas pytest pytest-timeout pytest-xdist torchdata
 
-.venv-floor/.installed: pyproject.toml constraints-floor.txt | .venv-floor/bin/python
+.venv-floor/.installed: pyproject.toml lab/pyproject.toml constraints-floor.txt | .venv-floor/bin/python
 	@echo "Installing into .venv-floor, once: some gigabytes ..."
-	@$(call installed,.venv-floor/bin/python,--constraint constraints-floor.txt --editable '$(LIBRARY)' $(TOOLS))
+	@$(call installed,.venv-floor/bin/python,--constraint constraints-floor.txt $(LIBRARY) $(TOOLS))
 	@touch $@
 
-.venv-newest/.installed: pyproject.toml | .venv-newest/bin/python
+.venv-newest/.installed: pyproject.toml lab/pyproject.toml | .venv-newest/bin/python
 	@echo "Installing into .venv-newest, once: some gigabytes ..."
-	@$(call installed,.venv-newest/bin/python,--upgrade --editable '$(LIBRARY)' --editable '.[trl]' $(TOOLS))
+	@$(call installed,.venv-newest/bin/python,--upgrade $(LIBRARY) --editable '.[trl]' $(TOOLS))
 	@touch $@
 
-$(BIN)/python $(BENCH_PYTHON) .venv-floor/bin/python .venv-newest/bin/python:
+# Apart from what the tests run with, which need none of it.
+.venv-release/.installed: constraints.txt | .venv-release/bin/python
+	@$(call installed,.venv-release/bin/python,--constraint constraints.txt build twine)
+	@touch $@
+
+$(BIN)/python $(BENCH_PYTHON) .venv-floor/bin/python .venv-newest/bin/python .venv-release/bin/python:
 	@test -n "$(PYTHON)" || { echo "gradorder needs Python 3.11 or newer: none found on PATH (set PYTHON=...)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(@:/bin/python=)

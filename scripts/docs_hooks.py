@@ -100,13 +100,6 @@ def _command(claim: Claim) -> str:
     return f"gradorder reproduce {' '.join(names)} --size cpu"
 
 
-def scores() -> str:
-    """What each score costs."""
-    rows = _rows(RESULTS / "scores.csv")
-    names = [name for name in rows[0] if name != "model"]
-    return _as_markdown(("score", *(row["model"] for row in rows)), [[f"`{n}`", *(r[n] for r in rows)] for n in names])
-
-
 def norms() -> str:
     """What exact norms cost on every network."""
     rows = {
@@ -244,7 +237,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "start epoch": partial(claims, "C5", "C9", "C10", "C11", "C13"),
     "keep": partial(claims, "C6"),
     "networks": partial(claims, "C7", "C8"),
-    "scores": scores,
     "norms": norms,
     "savings": savings,
     "benchmark": benchmark,

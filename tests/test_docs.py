@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 import svg
 from benchmark_rows import rows_of
+from chromium import running_chromium
 
 import gradorder
 from gradorder import bounds, sklearn
@@ -242,7 +243,8 @@ def test_readme_has_the_measured_overview():
 
 
 def test_the_tutorial_runs_on_two_processes(tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / "tutorial.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    page = (DOCS / "tutorial.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
     counted = "import sys\nsys.stdout.write(f'{sampler.num_replicas} {len(inputs)} {sampler.epoch}\\n')\n"
     # On a busy machine torch's own threads sometimes abort a process that ends by itself, after all was done.
     counted += "sys.stdout.flush()\nos._exit(0)\n"
@@ -252,7 +254,11 @@ def test_the_tutorial_runs_on_two_processes(tmp_path):
     settings = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
     run = subprocess.run(command, **settings, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split("\n")[:2] == ["2 25 3"] * 2
+    assert run.stdout.split("\n").count("2 25 3") == 2
+    printed, shown = (re.findall(r"^(.+): ([\d.]+)% right", text, flags=re.MULTILINE) for text in (run.stdout, page))
+    assert [name for name, _ in shown] == ["plain", "recommended", "Algorithm 3", "Algorithm 4"]
+    for name, accuracy in printed:  # by each process
+        assert float(accuracy) == pytest.approx(float(dict(shown)[name]), abs=1.0)
 
 
 class Loaded(HTMLParser):
@@ -270,11 +276,48 @@ class Loaded(HTMLParser):
             self.addresses.append(attributes.get("href") or "")
 
 
-def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", out]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    pages = sorted(tmp_path.rglob("*.html"))
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_chromium() as running:
+        yield running
+
+
+def test_the_search_works_from_disk(site, browser):
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.fill("input[name=query]", "PlackettLuce")
+    links = page.locator(".md-search-result__link")
+    links.first.wait_for(state="attached")
+    assert any("cards/orderings.html" in link.get_attribute("href") for link in links.all())
+
+
+CUT_OFF = """() => {
+  document.querySelectorAll("details").forEach(one => one.open = true);
+  const boxes = [...document.querySelectorAll(".md-typeset__scrollwrap")];
+  return boxes.filter(box => box.scrollWidth > box.clientWidth).length;
+}"""
+
+
+def test_no_table_is_cut_off_on_a_desk_and_no_page_is_wider_than_a_phone(site, browser):
+    desk, phone = (browser.new_page(viewport={"width": width, "height": 900}) for width in (1300, 390))
+    for path in sorted(site.glob("*.html")):
+        desk.goto(path.as_uri())
+        assert desk.evaluate(CUT_OFF) == 0, path.name
+        phone.goto(path.as_uri())
+        assert phone.evaluate("document.documentElement.scrollWidth") <= 390, path.name
+
+
+def test_the_site_needs_no_network(site):
+    pages = sorted(site.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
         parser = Loaded()
@@ -283,7 +326,7 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         assert not [address for address in parser.addresses if re.match(r"(https?:)?//", address)], page
         assert "<!-- table" not in page.read_text()
     for name in ("orderings", "selections", "scores"):
-        text = (tmp_path / "cards" / f"{name}.html").read_text()
+        text = (site / "cards" / f"{name}.html").read_text()
         assert (
             text.count("<strong>Cost</strong>")
             == text.count("<strong>Reference</strong>")

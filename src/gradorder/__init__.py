@@ -66,4 +66,4 @@ __all__ = [
 __all__ += orderings.__all__
 __all__ += selection.__all__
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

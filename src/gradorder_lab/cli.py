@@ -13,10 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-try:
-    import typer
-except ModuleNotFoundError:
-    sys.exit('gradorder: the command line needs the laboratory: pip install "gradorder[lab]"')
+import typer
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
 
-from gradorder_lab.errors import LabError
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import STORE, Store, StoredRun
@@ -89,12 +90,7 @@ MEANINGS = {
 
 
 def export(out: Path, to: Path) -> list[Path]:
-    """Write the rows of the store in `out`, or, where there is none, the shipped results; return the files.
-
-    Raises:
-        LabError: pyarrow is not installed.
-    """
-    _pyarrow()
+    """Write the rows of the store in `out`, or, where there is none, the shipped results; return the files."""
     to.mkdir(parents=True, exist_ok=True)
     if (out / STORE).exists():
         with Store(out) as store:
@@ -104,14 +100,6 @@ def export(out: Path, to: Path) -> list[Path]:
         summary = shipped.shipped_summary()
         files, environments = list(_write_summary(summary, to)), summary.environments
     return [*files, _write_environments(environments, to), _write_meanings(to)]
-
-
-def _pyarrow() -> Any:  # noqa: ANN401 - a module
-    try:
-        import pyarrow  # noqa: ICN001, PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise LabError('export needs pyarrow: pip install "gradorder[export]"') from error
-    return pyarrow
 
 
 # ---- from a store ----
@@ -232,9 +220,6 @@ def _filled(values: Columns, fields: Fields, length: int) -> Columns:
 
 def _write(name: str, fields: Fields, parts: Iterable[Columns], to: Path) -> list[Path]:
     """Both files at once, part by part, each whole or not at all."""
-    pa = _pyarrow()
-    from pyarrow import csv, parquet  # noqa: PLC0415 - an extra
-
     schema = pa.schema([pa.field(column, getattr(pa, kind)()) for column, kind in fields.items()])
     paths = [to / f"{name}.parquet", to / f"{name}.csv"]
     with ExitStack() as stack:

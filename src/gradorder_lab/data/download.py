@@ -1,7 +1,6 @@
 """Public files fetched once into a cache, checked against their known hashes."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from gradorder_lab.data.errors import DatasetError
@@ -15,12 +14,7 @@ class DownloadError(DatasetError):
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept: the operating system's place for caches.
-
-    Raises:
-        DownloadError: pooch is not installed.
-    """
-    _require_pooch()
+    """Where downloads are kept: the operating system's place for caches."""
     import pooch  # noqa: PLC0415 - only downloads need it
 
     return Path(pooch.os_cache("gradorder"))
@@ -36,7 +30,6 @@ def fetch(remote: Remote, folder: Path) -> Path:
     Raises:
         DownloadError: no mirror gave the right file.
     """
-    _require_pooch()
     reasons: list[str] = []
     for url in remote.urls:
         path = _fetch_from(url, remote, folder, reasons)
@@ -78,9 +71,4 @@ def _in_short(error: Exception) -> str:
 
 def _shows_progress() -> bool:
     """In a log file a bar would be noise; pooch says in one line what it does anyway."""
-    return sys.stderr.isatty() and find_spec("tqdm") is not None
-
-
-def _require_pooch() -> None:
-    if find_spec("pooch") is None:
-        raise DownloadError('downloading needs pooch: pip install "gradorder[lab]"')
+    return sys.stderr.isatty()

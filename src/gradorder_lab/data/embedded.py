@@ -1,4 +1,4 @@
-"""The small data sets that are shipped with the package, one .xz file each (sources and licences: NOTICE).
+"""The small data sets that are shipped with the package, one .xz file each (sources and licences: lab/NOTICE).
 
 Inside: the labels of train and test, a byte each, then all images as `differences` leaves them.
 """

@@ -166,7 +166,7 @@ def _dask(address: str) -> Iterator[None]:
     try:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise LabError('--cluster needs Dask: pip install "gradorder[cluster]"') from error
+        raise LabError('--cluster needs Dask: pip install "gradorder-lab[cluster]"') from error
     try:
         client = Client(address, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as error:

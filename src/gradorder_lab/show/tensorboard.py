@@ -34,7 +34,7 @@ class TensorBoardLog:
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
-            raise LabError('--tensorboard needs TensorBoard: pip install "gradorder[tensorboard]"') from error
+            raise LabError('--tensorboard needs TensorBoard: pip install "gradorder-lab[tensorboard]"') from error
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:

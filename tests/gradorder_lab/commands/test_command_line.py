@@ -97,9 +97,3 @@ def test_options_reach_the_work(tmp_path, monkeypatch):
     assert exit_info.value.code == 0
     settings = reproduce.Reproduction("cpu", None, 3, "tcp://here:1", Path("some"), "cuda", 4)
     assert called == [((["iris", "boston"], tmp_path, settings), {})]
-
-
-def test_without_the_laboratory_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; from gradorder_lab.cli import main; main()"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'pip install "gradorder[lab]"' in in_one_line(result)

@@ -10,7 +10,6 @@ from pyarrow import csv as pa_csv
 
 from gradorder_lab import cli, paper
 from gradorder_lab.commands import export
-from gradorder_lab.errors import LabError
 from gradorder_lab.paper import far
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.store import Store
@@ -147,13 +146,6 @@ def test_without_a_store_the_shipped_results_are_written(tmp_path):
     for end in ("mean", "low", "high"):
         np.testing.assert_array_equal(curves[end], getattr(runs.bands["excess"], end))
     assert set(curves["num_seeds"].to_pylist()) == {100}
-
-
-def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(LabError, match=r'pip install "gradorder\[export\]"'):
-        export.export(tmp_path, tmp_path / "to")
-    assert not (tmp_path / "to").exists()
 
 
 def test_a_failed_export_leaves_no_half_a_file(out, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ def test_exactly_these_are_shipped():
 @pytest.mark.parametrize("name", SHIPPED)
 def test_notice_names_what_is_shipped(name):
     source = SOURCES[name]
-    notice = (Path(__file__).parents[3] / "NOTICE").read_text()
+    notice = (Path(__file__).parents[3] / "lab" / "NOTICE").read_text()
     sizes = f"{source.num_mini_train:,} training and {source.num_mini_test:,} test images"
     assert f"\n{source.title} (embedded/{name}.xz: {sizes})\n" in notice
 

@@ -255,12 +255,6 @@ def test_without_network_and_without_directory(offered):
     assert "pass --data DIR, or set GRADORDER_DATA=DIR." in message
 
 
-def test_without_pooch(offered, monkeypatch):
-    monkeypatch.setattr("gradorder_lab.data.download.find_spec", lambda _: None)
-    with pytest.raises(DatasetNotFoundError, match=r'downloading needs pooch: pip install "gradorder\[lab\]"'):
-        load("cifar100", size="mini")
-
-
 def test_cache_that_cannot_be_written(offered, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "gradorder").write_text("a file where the folder should be")

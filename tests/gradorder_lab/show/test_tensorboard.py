@@ -79,7 +79,7 @@ def test_reproduce_writes_what_it_runs_and_what_was_there(tmp_path):
 
 def test_without_tensorboard_it_says_what_to_install_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(LabError, match=r'pip install "gradorder\[tensorboard\]"'):
+    with pytest.raises(LabError, match=r'pip install "gradorder-lab\[tensorboard\]"'):
         reproduce.reproduce(["iris"], tmp_path / "out", reproduce.Reproduction(tensorboard=tmp_path / "log"))
     assert not (tmp_path / "out").exists()
 
