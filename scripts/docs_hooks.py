@@ -17,7 +17,7 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 from gradorder_lab import paper
-from gradorder_lab.benchmark.methods import BALANCED, CORE, RECOMMENDED
+from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import CLOCK, COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
@@ -27,9 +27,7 @@ from gradorder_lab.show import readable
 from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-TIME_TO_TARGET = RESULTS / "time_to_target.csv"
 
-_PEERS = ("InfoBatch", "Ordered SGD")
 _SHOWN = CORE[1:]
 _OTHER_COSTS = tuple(cost for cost in COSTS if cost not in {CLOCK, GRADIENTS})
 _MARK = re.compile(r"<!-- (table|cards|api): (.+?) -->")
@@ -149,72 +147,6 @@ def _standings() -> list[Standings]:
     return all_standings(read_rows(RESULTS / "benchmark.parquet"))
 
 
-def time_to_target() -> str:
-    """Cost to random reshuffling's accuracy, task by task, or by which command it will be measured."""
-    if not TIME_TO_TARGET.exists():
-        return (
-            '!!! warning "Not measured yet"\n\n'
-            "    `results/time_to_target.csv` is not there. `python benchmarks/time_to_target.py --data DIR` measures\n"
-            "    it (hours on two cores), and the next build of these pages shows it here.\n"
-        )
-    rows = _rows(TIME_TO_TARGET)
-    return "\n\n".join(
-        _task_table(task, [row for row in rows if row["task"] == task])
-        for task in dict.fromkeys(r["task"] for r in rows)
-    )
-
-
-def recommended() -> str:
-    """One line per task: what the recommended sampler cost to random reshuffling's accuracy, beside two peers."""
-    rows = {(row["task"], row["method"]): row for row in _rows(TIME_TO_TARGET)}
-    peers = (f"{peer}: time" for peer in _PEERS)
-    head = ("task", "target, %", "time", "accuracy", "at half", "labels: time", "labels: at half", *peers)
-    return _as_markdown(head, [_overview(task, rows) for task in dict.fromkeys(task for task, _ in rows)])
-
-
-def _overview(task: str, rows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:
-    ours, balanced = rows[task, RECOMMENDED], rows[task, BALANCED]
-    accuracy, at_half, balanced_at_half = (
-        _with_half(row, f"accuracy_minus_random{when}", "+.2f")
-        for row, when in ((ours, ""), (ours, "_at_low_budget"), (balanced, "_at_low_budget"))
-    )
-    time, balanced_time, *times = (
-        _with_half(row, "time", ".2f") if row["budget"] else "not reached"
-        for row in (ours, balanced, *(rows[task, peer] for peer in _PEERS))
-    )
-    return [task, f"{float(ours['target']):.2f}", time, accuracy, at_half, balanced_time, balanced_at_half, *times]
-
-
-def _time(row: Mapping[str, str]) -> str:
-    return _with_ends(row, "time", ".2f") if row["budget"] else "not reached"
-
-
-def _task_table(task: str, rows: Sequence[Mapping[str, str]]) -> str:
-    target = f"**{task}**: target {float(rows[0]['target']):.2f}%, less its noise {float(rows[0]['noise']):.2f}"
-    head = ("method", "budget", "time", "example gradients", "accuracy", "minus random")
-    ordered = sorted(rows, key=lambda row: float(row["time_mean"] or "inf"))
-    return f"{target}\n\n{_as_markdown(head, [_task_row(row) for row in ordered])}"
-
-
-def _task_row(row: Mapping[str, str]) -> list[str]:
-    accuracy = [f"{float(row['accuracy']):.2f}", _with_ends(row, "accuracy_minus_random", "+.2f")]
-    if not row["budget"]:
-        return [row["method"], "not reached", "–", "–", *accuracy]
-    costs = [_time(row), f"{float(row['example_gradients_mean']):.2f}"]
-    return [row["method"], row["budget"], *costs, *accuracy]
-
-
-def _with_half(row: Mapping[str, str], name: str, form: str) -> str:
-    """The mean and half of its interval, which lies evenly around it."""
-    mean, low, high = (float(row[f"{name}{end}"]) for end in ("_mean", "_low", "_high"))
-    return f"{mean:{form}} ± {(high - low) / 2:.2f}".replace("-", "−")
-
-
-def _with_ends(row: Mapping[str, str], name: str, form: str) -> str:
-    mean, low, high = (float(row[f"{name}{end}"]) for end in ("_mean", "_low", "_high"))
-    return f"{mean:{form}} ({low:{form}} to {high:{form}})".replace("-", "−")
-
-
 def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
@@ -240,6 +172,4 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "norms": norms,
     "savings": savings,
     "benchmark": benchmark,
-    "time to target": time_to_target,
-    "recommended": recommended,
 }

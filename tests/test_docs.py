@@ -200,48 +200,6 @@ def test_the_shipped_rows_are_of_the_tasks_and_recipes_that_there_are():
     assert len({run.identity for run in rows}) == len(rows)
 
 
-TARGETS = """\
-task,method,target,noise,step_size,budget,time_mean,time_low,time_high,example_gradients_mean,\
-accuracy,accuracy_minus_random_mean,accuracy_minus_random_low,accuracy_minus_random_high,\
-accuracy_minus_random_at_low_budget_mean,accuracy_minus_random_at_low_budget_low,\
-accuracy_minus_random_at_low_budget_high
-rings,random reshuffling,90.000,0.100,0.1,1,1,1,1,1,90.000,0,0,0,0,0,0
-rings,half of it,90.000,0.100,0.1,0.6,0.61,0.59,0.63,0.6,89.950,-0.05,-0.12,0.02,0.3,0.2,0.4
-rings,nothing,90.000,0.100,0.1,,,,,,80.000,-10,-11,-9,-5,-6,-4
-"""
-
-
-def test_time_to_target_is_filled_in_as_soon_as_it_is_measured(tmp_path, monkeypatch):
-    hooks = loaded("docs_hooks")
-    monkeypatch.setattr(hooks, "TIME_TO_TARGET", tmp_path / "time_to_target.csv")
-    assert "Not measured yet" in hooks.time_to_target()
-    assert "benchmarks/time_to_target.py" in hooks.time_to_target()
-    hooks.TIME_TO_TARGET.write_text(TARGETS)
-    found = hooks.time_to_target()
-    assert "Not measured" not in found
-    *_, best, random, last = found.splitlines()
-    assert best == "| half of it | 0.6 | 0.61 (0.59 to 0.63) | 0.60 | 89.95 | −0.05 (−0.12 to +0.02) |"
-    assert random.startswith("| random reshuffling | 1 | 1.00 (1.00 to 1.00) | 1.00 | 90.00 |")
-    assert last.startswith("| nothing | not reached | – | – | 80.00 | −10.00")
-
-
-def test_the_overview_has_a_line_for_each_task(tmp_path, monkeypatch):
-    hooks = loaded("docs_hooks")
-    monkeypatch.setattr(hooks, "TIME_TO_TARGET", tmp_path / "time_to_target.csv")
-    named = TARGETS.replace("half of it", "recommended").replace("nothing", "InfoBatch")
-    ours = next(line for line in named.splitlines() if "recommended" in line)
-    again = "\n".join(ours.replace("recommended", name) for name in ("Ordered SGD", '"recommended, balanced"'))
-    hooks.TIME_TO_TARGET.write_text(f"{named}{again}\n")
-    _, _, line = hooks.recommended().splitlines()
-    time, at_half = "0.61 ± 0.02", "+0.30 ± 0.10"
-    plain, balanced = f"{time} | −0.05 ± 0.07 | {at_half}", f"{time} | {at_half}"
-    assert line == f"| rings | 90.00 | {plain} | {balanced} | not reached | {time} |"
-
-
-def test_readme_has_the_measured_overview():
-    assert loaded("docs_hooks").recommended() in (ROOT / "README.md").read_text()
-
-
 def test_the_tutorial_runs_on_two_processes(tmp_path):
     page = (DOCS / "tutorial.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)

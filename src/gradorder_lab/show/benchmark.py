@@ -1,17 +1,17 @@
-"""The benchmark that comes along, on the page: as a dot plot, and its rows as a table."""
+"""The benchmark that comes along, on the page: as a dot plot, and its standings as a table."""
 
-import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
-from gradorder_lab.benchmark.methods import BASELINE
+from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
+from gradorder_lab.benchmark.rows import RESULTS, read_rows
+from gradorder_lab.benchmark.standings import CLOCK, Standing, Standings, all_standings, by_saving
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.show.dot_plot import Dot, DotPlot
-from gradorder_lab.show.headline import TIME_TO_TARGET, time_to_target_table
-
-_RECOMMENDED = "recommended"
-_COST = "time"
+from gradorder_lab.show.standings import HEAD, LEGEND, cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,21 +25,31 @@ class Benchmark:
 
 def benchmark_for(out: Path) -> Benchmark | None:
     """For the page of this directory: none where it has runs of its own, because the benchmark is not one of them."""
-    path = None if shipped.has_runs(out) else shipped.find_file(TIME_TO_TARGET)
-    table = time_to_target_table(path)
-    if path is None or table is None:
+    path = None if shipped.has_runs(out) else shipped.find_file(RESULTS)
+    found = [] if path is None else all_standings(read_rows(path))
+    if not found:
         return None
-    plot = DotPlot.of(dots(path))
-    return Benchmark(plot.summary_of(_RECOMMENDED), plot, table)
+    plot = DotPlot.of(dots(found))
+    return Benchmark(plot.summary_of(RECOMMENDED), plot, _table(found))
 
 
-def dots(path: Path) -> list[Dot]:
+def dots(found: Iterable[Standings]) -> list[Dot]:
     """The time of every method but the baseline, task by task."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [_dot(line) for line in csv.DictReader(file) if line["method"] != BASELINE]
+    return [_dot(one.task, row) for one in found for row in one.rows if row.method != BASELINE]
 
 
-def _dot(line: dict[str, str]) -> Dot:
-    mean, low, high = (line[f"{_COST}_{end}"] for end in ("mean", "low", "high"))
-    where = line["task"], line["method"]
-    return Dot(*where, float(mean), float(low), float(high)) if mean else Dot(*where, None)
+def _dot(task: str, row: Standing) -> Dot:
+    time = row.savings[CLOCK]
+    return Dot(task, row.method, time.share if isfinite(time.share) else None, time.low, time.high)
+
+
+def _table(found: Iterable[Standings]) -> Table:
+    return Table(
+        name="benchmark-table",
+        title="Cost to target, by the benchmark",
+        caption=LEGEND,
+        header=("task", *HEAD),
+        rows=tuple((one.task, *cells(row)) for one in found for row in by_saving(one.rows)),
+        experiment="",
+        num_labels=2,
+    )

@@ -5,22 +5,17 @@ reached it at the first evaluation where its mean over seeds is at least that; w
 epochs and its scoring included, is set against what full random had spent when it got there.
 """
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from gradorder_lab import paper
-from gradorder_lab.errors import LabError
 from gradorder_lab.judge.statistics import MARGINS
 from gradorder_lab.paper.experiment import largest_size
-from gradorder_lab.paper.figures import Table
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.show import readable
 
 MEASURES = {
     "trained": "example gradients",
@@ -33,9 +28,7 @@ MEASURES = {
 Seconds are the processor's: those of the clock are longer where the machine had other work. Runs that did not note them
 have none."""
 
-TIME_TO_TARGET = "time_to_target.csv"
 FULL_RANDOM = "full random"
-_NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True)
@@ -166,65 +159,3 @@ def _strategy(name: str, arrivals: Sequence[Arrival]) -> StrategyCosts:
     ratios = {measure: [one.ratios[measure] for one in reached if measure in one.ratios] for measure in MEASURES}
     medians = {measure: median(values) for measure, values in ratios.items() if values}
     return StrategyCosts(name, len(arrivals), len(reached), medians)
-
-
-# ---- the benchmark's own measurement ----
-
-
-def time_to_target_table(path: Path | None) -> Table | None:
-    """What `benchmarks/time_to_target.py` measured; None where it has not been run.
-
-    The file has the columns task and method, and for every measure three: its mean and the ends of its interval, as
-    seconds_mean, seconds_low, seconds_high. An empty mean says that the target was not reached.
-
-    Raises:
-        LabError: the file has other columns.
-    """
-    if path is None or not path.exists():
-        return None
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        lines = list(reader)
-        names = list(reader.fieldnames or [])
-    cells = _cells(lines, names)
-    measures = list(dict.fromkeys(measure for found in cells.values() for measure in found))
-    if not {"task", "method"} <= set(names) or not measures:
-        raise LabError(f"{path} must have the columns task, method and measures with mean, low and high, got {names}")
-    return Table(
-        name="time-to-target",
-        title="Time to target, by the benchmark",
-        caption="Costs to the target accuracy over those of tuned random reshuffling, and accuracies minus its own, in "
-        "points: mean over paired seeds, and in brackets its 95% interval.",
-        header=("task", "method", *(measure.replace("_", " ") for measure in measures)),
-        rows=tuple((*key, *(found.get(measure, "–") for measure in measures)) for key, found in cells.items()),
-        experiment="",
-        num_labels=2,
-    )
-
-
-Cells = dict[tuple[str, str], dict[str, str]]
-
-
-def _cells(lines: Sequence[Mapping[str, str]], names: Sequence[str]) -> Cells:
-    measures = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
-    whole = [name for name in measures if {f"{name}_low", f"{name}_high"} <= set(names)]
-    return {
-        (line.get("task", ""), line.get("method", "")): {
-            name: _cell(*(line[f"{name}_{end}"] for end in ("mean", "low", "high"))) for name in whole
-        }
-        for line in lines
-    }
-
-
-def _cell(mean: str, low: str, high: str) -> str:
-    if not mean:
-        return _NOT_REACHED
-    numbers = [_shown(text) for text in (mean, low, high)]
-    return f"{numbers[0]} ({numbers[1]} to {numbers[2]})" if low and high else numbers[0]
-
-
-def _shown(text: str) -> str:
-    try:
-        return readable.quantity(float(text)) if text else ""
-    except ValueError:
-        return text

@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from gradorder_lab.errors import LabError
 from gradorder_lab.paper import grey_images
 from gradorder_lab.runs.summary import RecipeSummary, Summary
 from gradorder_lab.show import headline
-from gradorder_lab.show.headline import headline_of, time_to_target_table
+from gradorder_lab.show.headline import headline_of
 
 RANDOM, MINI_RANDOM, WITHIN = (
     grey_images.recipe("mnist", "cpu", "2-layer", 128, method) for method in grey_images.VARIANTS["within"]
@@ -79,34 +78,3 @@ def test_without_its_baseline_a_task_is_missing():
     assert found.arrivals == ()
     assert found.missing == ("mnist", "fashion-mnist", "cifar10", "cifar100")
     assert headline_of(summary_of(random=runs([10, 50]))).missing == ("fashion-mnist", "cifar10", "cifar100")
-
-
-MEASURED = """\
-task,method,seconds_mean,seconds_low,seconds_high,passes_mean,passes_low,passes_high
-net,random,12.5,12,13,20000,19000,21000
-net,ours,,,,1,1,1
-"""
-
-
-def test_the_benchmark_s_file_becomes_a_table(tmp_path):
-    path = tmp_path / headline.TIME_TO_TARGET
-    path.write_text(MEASURED)
-    table = time_to_target_table(path)
-    assert table.header == ("task", "method", "seconds", "passes")
-    assert table.rows == (
-        ("net", "random", "12.5 (12 to 13)", "20,000 (19,000 to 21,000)"),
-        ("net", "ours", "not reached", "1 (1 to 1)"),
-    )
-
-
-def test_without_the_file_there_is_no_table(tmp_path):
-    assert time_to_target_table(tmp_path / "nothing.csv") is None
-    assert time_to_target_table(None) is None
-
-
-def test_a_file_with_other_columns_is_refused(tmp_path):
-    path = tmp_path / "time_to_target.csv"
-    for text in ("task,method,seconds\na,b,1\n", "method,seconds_mean,seconds_low,seconds_high\nb,1,1,1\n"):
-        path.write_text(text)
-        with pytest.raises(LabError, match=r"time_to_target.csv must have the columns task, method and measures"):
-            time_to_target_table(path)
