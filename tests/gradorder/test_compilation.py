@@ -25,6 +25,8 @@ def two():
 """
 INNER = """
 import numba
+
+pytestmark = pytest.mark.slow
 @numba.njit
 def one():
     return {}

@@ -1,9 +1,12 @@
 """A process killed under torchrun: the run goes on from the checkpoint to the same weights."""
 
 import processes
+import pytest
 import restarted_training
 import torch
 from torchrun import torchrun
+
+pytestmark = pytest.mark.slow
 
 
 def test_killed_processes_are_restarted_and_end_with_the_same_weights(tmp_path):

@@ -11,6 +11,8 @@ FRAMEWORKS = ["lightning", "accelerate", "transformers", "trl"]
 CODE = f"""
 import importlib, json, sys
 import gradorder, gradorder.integrations, gradorder.integrations.planned
+
+pytestmark = pytest.mark.slow
 found = {{"imported": sorted({{"torchdata", *{FRAMEWORKS}}} & set(sys.modules))}}
 for framework in {FRAMEWORKS}:
     sys.modules[framework] = None

@@ -124,6 +124,7 @@ def compare(loss, ordering, schedule, *, weighted, **params):
 ALGORITHMS = [{}, {"keep": 0.4, "start_epoch": 1}, {"batch_size": 5, "keep": 0.5}, {"batch_size": 9, "start_epoch": 2}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_ordering_schedule_weight_and_algorithm(loss, ordering):
