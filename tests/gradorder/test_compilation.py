@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import gradorder
+
+pytestmark = pytest.mark.slow
 
 PACKAGE = Path(gradorder.__file__).parent
 FIT = """
@@ -25,8 +29,6 @@ def two():
 """
 INNER = """
 import numba
-
-pytestmark = pytest.mark.slow
 @numba.njit
 def one():
     return {}

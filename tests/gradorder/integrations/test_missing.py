@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FRAMEWORKS = ["lightning", "accelerate", "transformers", "trl"]
 CODE = f"""
 import importlib, json, sys
 import gradorder, gradorder.integrations, gradorder.integrations.planned
-
-pytestmark = pytest.mark.slow
 found = {{"imported": sorted({{"torchdata", *{FRAMEWORKS}}} & set(sys.modules))}}
 for framework in {FRAMEWORKS}:
     sys.modules[framework] = None
