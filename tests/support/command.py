@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 from processes import CONTEXT
@@ -12,23 +13,25 @@ from processes import CONTEXT
 def gradorder(*arguments, timeout=300):
     """What it said, and the code that it ended with."""
     with tempfile.TemporaryDirectory() as folder:
-        process = started(Path(folder), *arguments)
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
+        with started(Path(folder), *arguments) as process:
+            process.join(timeout)
         said = (Path(folder, name).read_text() for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(arguments, process.exitcode, *said)
 
 
+@contextmanager
 def started(folder, *arguments):
-    """The process, in a session of its own; what it says is in the folder's files stdout and stderr."""
+    """The process, in a session of its own, killed in the end; the folder's stdout and stderr have what it says."""
     said = [folder / "stdout", folder / "stderr"]
     for path in said:
         path.touch()
     process = CONTEXT.Process(target=_main, args=(arguments, *said))
     process.start()
-    return process
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
 
 
 def _main(arguments, stdout, stderr):

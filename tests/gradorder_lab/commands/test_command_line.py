@@ -68,11 +68,12 @@ def test_a_directory_in_use_is_refused(tmp_path):
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "out"
-    process = started(tmp_path, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out))
-    while not (out / "runs.sqlite").exists() or num_runs(out) == 0:
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
-    process.join()
+    command = ["reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out)]
+    with started(tmp_path, *command) as process:
+        while not (out / "runs.sqlite").exists() or num_runs(out) == 0:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        process.join()
     said = (tmp_path / "stderr").read_text()
     assert process.exitcode == 130
     assert f"of 25000 runs are finished and kept in {out}" in said

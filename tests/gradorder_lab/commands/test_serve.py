@@ -193,14 +193,14 @@ def test_a_port_in_use_is_refused(listening, tmp_path):
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):
     (tmp_path / "out").mkdir()
-    process = started(tmp_path, "report", "--serve", "--port", "0", "--out", str(tmp_path / "out"))
-    while not (said := (tmp_path / "stdout").read_text()).endswith("\n"):
-        assert process.is_alive(), (tmp_path / "stderr").read_text()
-        time.sleep(0.05)
-    port = int(said.split("127.0.0.1:")[1].split("/")[0])
-    with socket.create_connection(("127.0.0.1", port)):
-        os.kill(process.pid, signal.SIGINT)
-    process.join(60)
+    with started(tmp_path, "report", "--serve", "--port", "0", "--out", str(tmp_path / "out")) as process:
+        while not (said := (tmp_path / "stdout").read_text()).endswith("\n"):
+            assert process.is_alive(), (tmp_path / "stderr").read_text()
+            time.sleep(0.05)
+        port = int(said.split("127.0.0.1:")[1].split("/")[0])
+        with socket.create_connection(("127.0.0.1", port)):
+            os.kill(process.pid, signal.SIGINT)
+        process.join(60)
     assert process.exitcode == 0
     assert (tmp_path / "stdout").read_text() == f"{said}Ended.\n"
     assert (tmp_path / "stderr").read_text() == ""

@@ -84,11 +84,9 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_rows(tmp_path, straight
     moments = random.Random(0)
     counts = [0]
     for _ in range(2):
-        process = started(tmp_path, *command)
-        _wait_for_more(out, counts[-1])
-        time.sleep(moments.uniform(0, 0.3))
-        process.kill()
-        process.join()
+        with started(tmp_path, *command) as process:
+            _wait_for_more(process, out, counts[-1])
+            time.sleep(moments.uniform(0, 0.3))
         rows = rows_in(out)
         assert rows.items() <= straight.items()
         counts.append(len(rows))
@@ -99,10 +97,9 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_rows(tmp_path, straight
     assert rows_in(out) == straight
 
 
-def _wait_for_more(directory, count):
-    """Until the process has kept at least one more run, or had the time for everything."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+def _wait_for_more(process, directory, count):
+    """Until the process has kept at least one more run, or has ended: pytest's own deadline is enough."""
+    while process.is_alive():
         if (directory / "runs.sqlite").exists():
             with Store(directory) as store:
                 if store.num_runs() > count:
@@ -112,11 +109,10 @@ def _wait_for_more(directory, count):
 
 def test_workers_leave_when_the_main_process_is_killed(tmp_path):
     out = tmp_path / "out"
-    process = started(tmp_path, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out))
-    _wait_for_more(out, 0)
-    assert len(processes_of_session(process.pid)) > 1
-    process.kill()
-    process.join()
+    command = ["reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out)]
+    with started(tmp_path, *command) as process:
+        _wait_for_more(process, out, 0)
+        assert len(processes_of_session(process.pid)) > 1
     deadline = time.monotonic() + 20
     while processes_of_session(process.pid) and time.monotonic() < deadline:
         time.sleep(0.2)
