@@ -27,8 +27,8 @@ test: $(VENV)/.installed-dev  ## run every test (doctests, README, the site), tw
 	@scripts/install_browser.sh
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-quick: $(VENV)/.installed-dev  ## run the library's own tests, with fewer cases of every property: before a commit
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/gradorder
+quick: $(VENV)/.installed-dev  ## run the library's own tests but the slow ones, fewer cases of every property: before a commit
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --durations 5 --durations-min 1 tests/gradorder
 
 elsewhere: $(VENV)/.installed-dev  ## run the sensitive tests as on other machines: processors, threads, locales, paths (tests/elsewhere.toml)
 	$(BIN)/python scripts/elsewhere.py --workers $(WORKERS)

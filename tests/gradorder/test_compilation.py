@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import gradorder
+
+pytestmark = pytest.mark.slow
 
 PACKAGE = Path(gradorder.__file__).parent
 FIT = """

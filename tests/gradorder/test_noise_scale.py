@@ -115,6 +115,7 @@ def averaged():
     return noise.noise, noise.signal
 
 
+@pytest.mark.slow
 def test_processes_average_their_estimates():
     alone = []
     for norm, whole in ((2.0, 1.5), (4.0, 3.0)):

@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import gradorder as go
 
 NAMES = """
@@ -21,6 +23,7 @@ def test_the_public_names_are_there_and_documented():
         assert getattr(go, name).__doc__, name
 
 
+@pytest.mark.slow
 def test_importing_needs_torch_and_numpy_only_and_touches_no_random_state():
     code = """
 import random, sys

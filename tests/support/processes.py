@@ -1,4 +1,7 @@
-"""A function run by several real processes that form a gloo process group."""
+"""Functions run by real processes: several that form a gloo process group, or one that may be killed.
+
+They are forked from one that has loaded torch, which takes seconds.
+"""
 
 import importlib.util
 import io
@@ -43,6 +46,34 @@ def run(function, num_ranks, *arguments, timeout=60):
                 if process.is_alive():
                     process.kill()
                     process.join()
+
+
+class Started:
+    """`with Started(function, ...) as process`: a process of its own, and what it prints, line by line."""
+
+    def __init__(self, function, *arguments):
+        receiver, sender = CONTEXT.Pipe(duplex=False)
+        told = (sender, function.__code__.co_filename, function.__name__, arguments)
+        self.process = CONTEXT.Process(target=_alone, args=told, daemon=False)
+        self.process.start()
+        sender.close()
+        self.stdout = os.fdopen(os.dup(receiver.fileno()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        """Ends it, unless it has come to its end."""
+        self.process.kill()
+        self.process.join()
+        self.stdout.close()
+
+
+def _alone(sender, file, name, arguments):
+    os.dup2(sender.fileno(), sys.stdout.fileno())
+    torch.set_num_threads(1)
+    getattr(_loaded(file), name)(*arguments)
+    sys.stdout.flush()
 
 
 def _results(pipes, deadline, name):

@@ -15,7 +15,6 @@ from right_or_refused import is_refusal
 from torch import nn
 
 import gradorder as go
-from gradorder.batches import num_examples, take
 from gradorder.scores import reference
 
 TOLERANCE = 1e-4
@@ -48,18 +47,20 @@ def verdict(architecture):
 
 
 def moments(architecture):
-    """The model and a batch, at three moments of its life."""
+    """The model, a batch, and its oracle, at three moments of the model's life."""
     model = architecture.build()
     torch.manual_seed(1)
     settle(model, architecture.batch(16), architecture.losses)
-    yield "as built", model, architecture.batch(4)
+    batch = architecture.batch(4)
+    yield "as built", model, batch, alone(architecture, model, batch)
     batch = architecture.batch(7)
     train(model, batch, architecture.losses)
-    yield "after training", model, batch
+    expected = alone(architecture, model, batch)
+    yield "after training", model, batch, expected
     if architecture.is_mixing:  # with some parameters frozen, the gradients of its losses may well be apart
         return
     keep_small_gradients(model, batch, architecture.losses)
-    yield "small gradients only", model, batch
+    yield "small gradients only", model, batch, expected
 
 
 def settle(model, batch, losses):
@@ -111,14 +112,12 @@ METHODS = {
 }
 
 
-def tried(architecture, moment, model, batch):
+def tried(architecture, moment, model, batch, oracle):
     """(method, moment, word) for each method."""
-    norms = None if architecture.is_mixing else reference.gradient_norms(model, batch, architecture.losses)
+    norms = None if oracle is None else oracle.norms()
     expected = {"gradient_norms": norms, "observe": norms}
     if moment != "small gradients only":  # a last layer that is frozen is another matter
-        is_without = architecture.is_mixing or not has_linear(model)
-        last = None if is_without else last_layer_norms(model, batch, architecture.losses)
-        expected["last_layer_bound"] = last
+        expected["last_layer_bound"] = None if oracle is None else oracle.last_layer
     for method, right in expected.items():
         yield method, moment, compared(METHODS[method], right, model, batch, architecture.losses)
 
@@ -166,30 +165,57 @@ def kind(word):
     return word.split(":")[0]
 
 
-# The last layer, one example at a time ----------------------------------------------------------------------------
+# The oracle ---------------------------------------------------------------------------------------------------------
 
 
-def has_linear(model):
-    return any(isinstance(module, nn.Linear) for module in model.modules())
+@dataclass(frozen=True)
+class Alone:
+    """What one autograd pass for each example says, for every question that is asked of it."""
+
+    squares: dict[nn.Parameter, torch.Tensor]
+    """The squared norm of each parameter's gradient, one number per example."""
+    last_layer: torch.Tensor | None
+    """The norm of the gradient that the nn.Linear called last gets from its last call; None without such a layer."""
+
+    def norms(self):
+        """Over the parameters that are trainable now: freezing the others does not change their gradients."""
+        return sum(squares for parameter, squares in self.squares.items() if parameter.requires_grad).sqrt()
 
 
-def last_layer_norms(model, batch, losses):
-    """The norm of the gradient that the nn.Linear called last gets from its last call, weight and bias."""
-    examples = (take(batch, torch.tensor([i])) for i in range(num_examples(batch)))
-    return torch.stack([last_layer_norm(model, example, losses) for example in examples])
-
-
-def last_layer_norm(model, example, losses):
-    calls = []
+def alone(architecture, model, batch):
+    """None where an example has no gradient of its own."""
+    if architecture.is_mixing:
+        return None
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    calls, last = [], []
+
+    def losses(model, example):
+        calls.clear()
+        value = architecture.losses(model, example)
+        if layers:
+            layer, (inputs,), outputs = calls[-1]
+            outputs.register_hook(lambda gradient: last.append(linear_norm(layer, inputs, gradient)))
+        return value
+
     handles = [layer.register_forward_hook(lambda *call: calls.append(call)) for layer in layers]
-    loss = losses(model, example)
+    squares, _ = reference.one_at_a_time(model, batch, losses, squared_norms)
     for handle in handles:
         handle.remove()
-    layer, (inputs,), outputs = calls[-1]
-    (gradient,) = torch.autograd.grad(loss.sum(), outputs)
+    assert len(last) == (len(squares) if layers else 0)
+    parameters = reference.trainable_parameters(model)
+    by_parameter = dict(zip(parameters, squares.unbind(1), strict=True))
+    return Alone(by_parameter, torch.stack(last) if layers else None)
+
+
+def squared_norms(gradients):
+    """One number per parameter."""
+    return torch.stack([torch.linalg.vecdot(each.flatten(), each.flatten()).real for each in gradients])
+
+
+def linear_norm(layer, inputs, gradient):
+    """Of weight and bias together."""
     gradient, inputs = gradient.flatten(0, -2), inputs.detach().flatten(0, -2)
     squares = (gradient.T @ inputs).square().sum()
     if layer.bias is not None:
-        squares += gradient.sum(0).square().sum()
+        squares = squares + gradient.sum(0).square().sum()
     return squares.sqrt()

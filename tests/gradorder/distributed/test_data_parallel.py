@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gradorder as go
 
+pytestmark = pytest.mark.slow
+
 SIZE, BATCH, EPOCHS = 52, 12, 3  # the last batch has 4 examples: an uneven slice for 3 processes
 
 

@@ -15,6 +15,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import gradorder as go
 from gradorder.ranks import Ranks, exchange_device
 
+pytestmark = pytest.mark.slow
+
 SIZE, BATCH, EPOCHS = 52, 12, 3  # the last batch has 4 examples: an uneven slice for 3 processes
 LABELS = [i % 3 for i in range(SIZE)]
 WORLDS = [1, 2, 3, 4]

@@ -13,7 +13,7 @@ from accelerate.utils import DataLoaderConfiguration
 import gradorder as go
 from gradorder.integrations.accelerate import ordered_loader
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # accelerate's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # accelerate's own
 
 
 def new_accelerator(*, split_batches=False, **settings):

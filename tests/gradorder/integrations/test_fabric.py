@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 import gradorder as go
 from gradorder.integrations.lightning import ordered_loader
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Lightning's own
 
 
 def train(*, rescores, shields=True, state=None):

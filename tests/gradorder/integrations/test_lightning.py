@@ -146,6 +146,7 @@ def two_processes():
         return processes.run(on_two_processes, 2, Path(folder), timeout=150)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rescores", [False, True])
 def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
     ranks = [rank["batches", rescores] for rank in two_processes()]
@@ -155,11 +156,13 @@ def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
         torch.testing.assert_close(rank[1], expected_weights, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_every_epoch_validates_and_the_scheduler_gets_all_its_steps():
     for rank in two_processes():
         assert rank["lengths"] == ([1] * reference.EPOCHS, sum(reference.STEPS), sum(reference.STEPS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 5, 8])
 def test_two_processes_resume_from_the_checkpoint_of_any_step(step):
     for rank in two_processes():
@@ -167,6 +170,7 @@ def test_two_processes_resume_from_the_checkpoint_of_any_step(step):
         assert resumed == left
 
 
+@pytest.mark.slow
 def test_a_replaced_sampler_raises():
     for rank in two_processes():
         assert "must have an OrderedSampler, but Trainer uses it with a DistributedSampler" in rank["replaced"]
@@ -175,6 +179,7 @@ def test_a_replaced_sampler_raises():
 # ------------------------------------------------------------------------------------------------ one process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str)
 def test_one_process_with_and_without_workers(workers):
     for rescores in (False, True):
@@ -186,6 +191,7 @@ def test_one_process_with_and_without_workers(workers):
         torch.testing.assert_close(weights(module), expected_weights, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rescores", [False, True])
 def test_resuming_from_the_checkpoint_of_every_step(tmp_path, rescores):
     saves = SaveEveryStep(tmp_path)

@@ -175,6 +175,7 @@ def two_processes():
         return processes.run(on_two_processes, 2, Path(folder), timeout=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rescores", [False, True])
 def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
     ranks = [rank[rescores] for rank in two_processes()]
@@ -184,11 +185,13 @@ def test_two_processes_train_on_the_batches_of_plain_torch(rescores):
         torch.testing.assert_close(rank[1], expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_two_processes_take_all_steps_of_the_schedule():
     for rank in two_processes():
         assert rank["lengths"] == (sum(STEPS), sum(STEPS), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 6, 8])
 def test_two_processes_resume_without_skipping(step):
     for rank in two_processes():
@@ -208,6 +211,7 @@ def test_one_process_trains_on_the_batches_of_plain_torch(tmp_path, rescores):
     torch.testing.assert_close(weights(trainer.model), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rescores", [False, True])
 def test_resuming_from_the_checkpoint_of_every_step(tmp_path, rescores):
     settings = {"rescores": rescores, "lr_scheduler_type": "linear"}

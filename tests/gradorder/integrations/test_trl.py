@@ -167,6 +167,7 @@ def two_processes():
         return processes.run(on_two_processes, 2, Path(folder), timeout=200)
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_batches_of_plain_torch():
     batches, expected, _ = plain()
     assert [batch for _, batch in put_together([rank["batches"] for rank in two_processes()])] == batches
@@ -175,6 +176,7 @@ def test_two_processes_train_on_the_batches_of_plain_torch():
         assert rank["steps"] == (sum(STEPS), sum(STEPS))
 
 
+@pytest.mark.slow
 def test_two_processes_resume_without_skipping():
     for rank in two_processes():
         resumed, left, is_same = rank["rest"]
@@ -201,6 +203,7 @@ def test_accumulation(tmp_path):
     torch.testing.assert_close(weights(trainer.model), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_resuming_within_an_epoch_and_after_one(tmp_path):
     straight, batches = trained(tmp_path, save_strategy="steps", save_steps=1, lr_scheduler_type="linear")
     for step in (3, 6, 9):

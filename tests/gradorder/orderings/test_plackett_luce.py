@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ def test_where_the_noise_rounds_away_equal_scores_stay_as_they_stand():
     assert torch.equal(order(scores, 1e-300), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1e9, 1e308, math.inf])
 def test_hot_ignores_the_scores(temperature):
     first = torch.stack([order([1.0, 2.0, 4.0, 1000.0], temperature, seed)[0] for seed in range(4000)])
@@ -34,6 +36,7 @@ def test_hot_ignores_the_scores(temperature):
     assert (counts - 1000).abs().max() < 5 * 28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_draws_without_replacement_with_weights_score_to_the_inverse_temperature(temperature):
     scores = torch.tensor([1.0, 2.0, 3.0, 6.0], dtype=torch.float64)
@@ -85,16 +88,21 @@ CLASSES = torch.tensor([0, 0, 1, 0, 1, 2, 1])
 UNEVEN = torch.tensor([0, 1, 0, 0, 1, 2, 0])
 
 
+@cache
+def complete(ordering, scores, seed):
+    """The order of all examples: the same however many of them are kept."""
+    return ordering(torch.tensor(scores, dtype=torch.float64), epoch=0, generator=epoch_generator(seed, 0)).tolist()
+
+
 def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
     """The kept examples of one epoch, the first `num_kept[c]` of each class, and their weights."""
     ordering = go.PlackettLuce(temperature, unbiased=True)
     counts = [len(scores)] if classes is None else torch.bincount(classes).tolist()
     shares = [kept / count for kept, count in zip(num_kept, counts, strict=True)]
     found = order_of(ordering, scores, seed=seed, classes=classes, keep=min(shares))
-    drawn = ordering(scores, epoch=0, generator=epoch_generator(seed, 0))
     of_class = [0] * len(scores) if classes is None else classes.tolist()
     left, kept = list(num_kept), []
-    for i in drawn.tolist():
+    for i in complete(ordering, tuple(scores.tolist()), seed):
         if left[of_class[i]]:
             kept.append(i)
             left[of_class[i]] -= 1
@@ -142,6 +150,7 @@ def assert_all_are(expected, draws, num_examples):
     assert (error < 0.2).all()  # or the test could not tell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 3.0, math.inf])
 def test_every_example_adds_its_share_on_average(temperature):
     for num_kept in (2, 4, 6):  # one alone has weights of infinite variance
@@ -149,11 +158,13 @@ def test_every_example_adds_its_share_on_average(temperature):
         assert_all_are(1.0, draws, 7)
 
 
+@pytest.mark.slow
 def test_every_example_of_every_class_adds_its_share_on_average():
     draws = [kept_with_weights(SIMILAR, [2, 2, 1], 1.0, seed, CLASSES) for seed in range(1000)]
     assert_all_are(1.0, draws, 7)
 
 
+@pytest.mark.slow
 def test_examples_of_score_zero_add_their_share_once_all_others_are_kept():
     for num_kept, expected in [(2, [1, 0, 1, 0, 1, 0, 0]), (3, [1, 0, 1, 0, 1, 0, 0]), (5, 1.0), (7, 1.0)]:
         draws = [kept_with_weights(ZEROS, [num_kept], 1.0, seed) for seed in range(1000)]

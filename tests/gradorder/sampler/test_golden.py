@@ -11,6 +11,7 @@ with golden.PATH.open() as file:
     WRITTEN = {row["run"]: row for row in csv.DictReader(file)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", golden.ORDERINGS, ids=str)
 def test_sequences_and_weights_are_those_written_down(ordering):
     for row in golden.rows([ordering]):

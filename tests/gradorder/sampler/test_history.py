@@ -143,6 +143,7 @@ def two_processes():
     return processes.run(on_two_processes, 2)
 
 
+@pytest.mark.slow
 def test_two_processes_tell_what_one_tells():
     sampler = new_sampler()
     train(sampler, range(EPOCHS))

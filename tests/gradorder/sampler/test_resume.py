@@ -21,6 +21,7 @@ WORKERS = {
     "workers": {"num_workers": 2},
     "persistent workers": {"num_workers": 2, "persistent_workers": True},
 }
+EVERY = {name: pytest.param(name, marks=pytest.mark.slow if given else ()) for name, given in WORKERS.items()}
 
 
 def score(epoch, batch):
@@ -55,7 +56,7 @@ class Run:
         return batches, states
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", EVERY.values())
 @pytest.mark.parametrize("make_loader", [DataLoader, StatefulDataLoader])
 def test_the_batches_that_were_left_after_any_step(make_loader, workers):
     straight, states = Run(make_loader, WORKERS[workers]).train()
@@ -66,7 +67,7 @@ def test_the_batches_that_were_left_after_any_step(make_loader, workers):
     assert Run(make_loader, WORKERS[workers], first).train()[0] == straight
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", EVERY.values())
 def test_another_loader_and_other_workers_after_the_interruption(workers):
     straight, states = Run(DataLoader, {}).train()
     for step in (2, 5, 7):
@@ -140,7 +141,7 @@ class Training:
 
 
 @pytest.mark.parametrize("rescores", [False, True], ids=["remembered scores", "fresh scores"])
-@pytest.mark.parametrize("workers", ["no workers", "persistent workers"])
+@pytest.mark.parametrize("workers", [EVERY["no workers"], EVERY["persistent workers"]])
 def test_the_final_weights_are_those_of_a_straight_run_to_the_bit(workers, rescores):
     straight = Training(WORKERS[workers], rescores=rescores)
     straight.run()

@@ -14,23 +14,14 @@ SIZES = [1, 2, 4, 5]
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", INDEPENDENT)
-def test_a_score_is_right_whatever_the_model_does(name, size):
-    """One example after the other always works: there is nothing to refuse."""
+def test_a_score_is_right_whatever_the_model_does_and_what_is_observed_is_right_or_refused(name, size):
+    """One example after the other always works: a score has nothing to refuse."""
     adversary = INDEPENDENT[name]()
     adversary.model.eval()
     batch = adversary.batch(size)
-    norms = scored(adversary.model, batch, adversary.losses)
-    assert_right(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", INDEPENDENT)
-def test_what_is_observed_is_right_or_refused(name, size):
-    adversary = INDEPENDENT[name]()
-    adversary.model.eval()
-    batch = adversary.batch(size)
-    norms = observed(adversary.model, batch, adversary.losses)
-    assert_right_or_refused(norms, alone(adversary.model, batch, adversary.losses), rtol=1e-7)
+    expected = alone(adversary.model, batch, adversary.losses)
+    assert_right(scored(adversary.model, batch, adversary.losses), expected, rtol=1e-7)
+    assert_right_or_refused(observed(adversary.model, batch, adversary.losses), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -5,6 +5,8 @@ import zoo_table
 from zoo import ARCHITECTURES, LANGUAGE
 from zoo_verdicts import verdict
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_exact_or_refused(name):

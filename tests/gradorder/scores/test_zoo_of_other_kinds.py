@@ -5,6 +5,8 @@ import zoo_table
 from zoo import OTHERS
 from zoo_verdicts import verdict
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_exact_or_refused(name):

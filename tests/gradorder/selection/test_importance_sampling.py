@@ -244,6 +244,7 @@ def drawn():
     return None
 
 
+@pytest.mark.slow
 def test_each_process_draws_its_share_with_random_numbers_of_its_own():
     (first, num, error, _), (second, other_num, _, _) = processes.run(drawn, 2)
     assert num == other_num == 4

@@ -100,6 +100,7 @@ def drawn():
     return [select.chosen(torch.arange(50.0)).tolist(), dist.get_rank()]
 
 
+@pytest.mark.slow
 def test_processes_draw_different_numbers():
     (first, _), (second, _) = processes.run(drawn, 2)
     assert first != second

@@ -121,6 +121,7 @@ def counted():
     return None
 
 
+@pytest.mark.slow
 def test_processes_count_together_and_share_q():
     first, second = processes.run(counted, 2)
     assert first == second

@@ -1,6 +1,7 @@
 """The compiled loop against plain numpy: every loss, ordering, schedule, kind of matrix, weights, both algorithms."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -92,6 +93,17 @@ def reference_of(loss, inputs, targets, weights, ordering, schedule, **params):
     )
 
 
+def assert_both_same(model, new, inputs, targets, weights, *, averages=False):
+    """Dense and sparse inputs give what the reference gives, which is slow: it is asked once for both."""
+    curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
+    if averages:
+        model.weights, model.intercepts = model.mean_weights()
+    both = [new().fit(matrix, targets, sample_weight=weights) for matrix in (inputs, sp.csr_array(inputs))]
+    for fitted in both:
+        assert_same(fitted, model, curve)
+    return both
+
+
 def assert_same(fitted, model, curve):
     np.testing.assert_allclose(np.atleast_2d(fitted.coef_), model.weights, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fitted.intercept_, model.intercepts, rtol=1e-9, atol=1e-12)
@@ -100,35 +112,32 @@ def assert_same(fitted, model, curve):
     assert fitted.n_iter_ == NUM_EPOCHS
 
 
-def compare(loss, ordering, schedule, *, sparse, weighted, **params):
-    inputs, targets, weights = data(loss, weighted=weighted)
+def compare(loss, ordering, schedule, *, weighted, **params):
+    problem = data(loss, weighted=weighted)
     eta0 = 0.02 if isinstance(schedule, str) else None
-    fitted = estimator(loss, ordering=ordering, schedule=schedule, eta0=eta0, **params)
-    fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
+    new = partial(estimator, loss, ordering=ordering, schedule=schedule, eta0=eta0, **params)
     ordering = ORDERINGS[ordering] if isinstance(ordering, str) else ordering
     schedule = NAMED_SCHEDULES[schedule] if isinstance(schedule, str) else schedule
-    model = reference_of(loss, inputs, targets, weights, ordering, schedule, **params)
-    curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
-    assert_same(fitted, model, curve)
+    assert_both_same(reference_of(loss, *problem, ordering, schedule, **params), new, *problem)
 
 
 ALGORITHMS = [{}, {"keep": 0.4, "start_epoch": 1}, {"batch_size": 5, "keep": 0.5}, {"batch_size": 9, "start_epoch": 2}]
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_every_loss_ordering_schedule_weight_and_algorithm(loss, ordering, sparse):
+def test_every_loss_ordering_schedule_weight_and_algorithm(loss, ordering):
     for schedule, weighted, params in itertools.product(NAMED_SCHEDULES, [False, True], ALGORITHMS):
-        compare(loss, ordering, schedule, sparse=sparse, weighted=weighted, **params)
+        compare(loss, ordering, schedule, weighted=weighted, **params)
 
 
 @pytest.mark.parametrize("params", ALGORITHMS, ids=str)
 @pytest.mark.parametrize("ordering", OBJECTS, ids=repr)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_objects(ordering, schedule, params):
-    for loss, sparse in itertools.product(LOSSES, [False, True]):
-        compare(loss, ordering, schedule, sparse=sparse, weighted=True, **params)
+    for loss in LOSSES:
+        compare(loss, ordering, schedule, weighted=True, **params)
 
 
 PENALTIES = {
@@ -137,49 +146,38 @@ PENALTIES = {
 }
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_l1_penalty(loss, penalty, sparse):
-    inputs, targets, weights = data(loss, weighted=True)
+def test_the_l1_penalty(loss, penalty):
+    problem = data(loss, weighted=True)
     ours, theirs = PENALTIES[penalty]
     for ordering, params in itertools.product(["random", "descending"], [{}, {"batch_size": 5, "keep": 0.5}]):
         schedule = go.Constant(0.01 if loss == "quartic" else 0.05)
-        fitted = estimator(loss, ordering=ordering, schedule=schedule, **ours, **params)
-        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
-        model = reference_of(loss, inputs, targets, weights, ORDERINGS[ordering], schedule, **theirs, **params)
-        assert_same(fitted, model, [model.train_epoch() for _ in range(NUM_EPOCHS)])
-        assert (fitted.coef_ == 0).any() or loss == "quartic"  # whose steps are too short for it
+        new = partial(estimator, loss, ordering=ordering, schedule=schedule, **ours, **params)
+        model = reference_of(loss, *problem, ORDERINGS[ordering], schedule, **theirs, **params)
+        for fitted in assert_both_same(model, new, *problem):
+            assert (fitted.coef_ == 0).any() or loss == "quartic"  # whose steps are too short for it
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("penalty", ["l2", *PENALTIES])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_average(loss, penalty, sparse):
-    inputs, targets, weights = data(loss, weighted=True)
+def test_the_average(loss, penalty):
+    problem = data(loss, weighted=True)
     ours, theirs = PENALTIES.get(penalty, ({}, {}))
-    theirs = dict(theirs)
+    num_steps = NUM_EPOCHS * len(problem[0])
     for average, ordering in [(True, "random"), (1, "descending"), (20, "sequential"), (52, "random")]:
         schedule = go.Constant(0.01 if loss == "quartic" else 0.05)
-        fitted = estimator(loss, ordering=ordering, schedule=schedule, average=average, **ours)
-        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets, sample_weight=weights)
-        theirs["average"] = int(average)
-        model = reference_of(loss, inputs, targets, weights, ORDERINGS[ordering], schedule, **theirs)
-        curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
-        if average <= model.num_steps:
-            model.weights, model.intercepts = model.mean_weights()
-        assert_same(fitted, model, curve)
+        new = partial(estimator, loss, ordering=ordering, schedule=schedule, average=average, **ours)
+        model = reference_of(loss, *problem, ORDERINGS[ordering], schedule, **theirs, average=int(average))
+        assert_both_same(model, new, *problem, averages=average <= num_steps)
 
 
 def test_a_scale_that_underflows_does_not_change_the_average():
-    for loss, sparse in itertools.product(["hinge", "multinomial"], [False, True]):
-        inputs, targets, _ = data(loss, weighted=False)
-        fitted = estimator(loss, ordering="sequential", schedule=go.Constant(0.9), alpha=0.7, average=True)
-        fitted.fit(sp.csr_array(inputs) if sparse else inputs, targets)
-        model = reference_of(loss, inputs, targets, None, go.Sequential(), go.Constant(0.9), l2=0.7)
-        curve = [model.train_epoch() for _ in range(NUM_EPOCHS)]
-        model.weights, model.intercepts = model.mean_weights()
-        assert_same(fitted, model, curve)
+    for loss in ("hinge", "multinomial"):
+        problem = data(loss, weighted=False)
+        new = partial(estimator, loss, ordering="sequential", schedule=go.Constant(0.9), alpha=0.7, average=True)
+        model = reference_of(loss, *problem, go.Sequential(), go.Constant(0.9), l2=0.7)
+        assert_both_same(model, new, *problem, averages=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

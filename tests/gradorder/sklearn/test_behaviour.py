@@ -367,6 +367,7 @@ def test_orders_matter_with_decreasing_steps():
 # The extra --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["numba", "sklearn"])
 def test_without_the_extra_one_line_says_what_to_install(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import gradorder.sklearn"

@@ -2,7 +2,6 @@ import base64
 import gzip
 import json
 import re
-from collections import defaultdict
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -26,31 +25,38 @@ VOID = {"meta", "br", "img", "input", "link", "hr", "rect", "line", "circle"}
 
 
 class Parsed(HTMLParser):
-    """Every element with its attributes, the text of each script, and whether all tags close in order."""
+    """Every element with its attributes, the text inside each, and whether all tags close in order."""
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.texts, self.open, self.is_nested = [], defaultdict(str), [], True
+        self.elements, self.open, self.is_nested = [], [], True
+        # All text in order, and which pieces of it are inside an element: joined only for those that are asked for.
+        self.pieces, self.first, self.end = [], [], {}
         self.feed(text)
         self.is_nested &= not self.open
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
+        self.first.append(len(self.pieces))
         if tag not in VOID:
             self.open.append(len(self.elements) - 1)
 
     def handle_endtag(self, tag):
         if tag not in VOID:
-            self.is_nested &= self.elements[self.open.pop()][0] == tag
+            number = self.open.pop()
+            self.end[number] = len(self.pieces)
+            self.is_nested &= self.elements[number][0] == tag
 
     def handle_data(self, data):
-        for number in self.open:
-            self.texts[number] += data
+        self.pieces.append(data)
+
+    def text(self, number):
+        return "".join(self.pieces[self.first[number] : self.end.get(number, self.first[number])])
 
     def all(self, tag, **attributes):
         """The texts and attributes of the elements with this tag that have these attributes."""
         return [
-            (self.texts[number], found)
+            (self.text(number), found)
             for number, (name, found) in enumerate(self.elements)
             if name == tag and all(found.get(key) == value for key, value in attributes.items())
         ]
