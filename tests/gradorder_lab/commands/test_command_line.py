@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -6,12 +5,14 @@ import time
 from pathlib import Path
 
 import pytest
-from command import gradorder, started
+from command import gradorder
 
 from gradorder_lab import cli
 from gradorder_lab.commands import reproduce
 from gradorder_lab.paper import EXPERIMENTS
 from gradorder_lab.runs.store import Store, only_one
+
+MAIN = [sys.executable, "-c", "from gradorder_lab.cli import main; main()"]
 
 
 def in_one_line(result):
@@ -67,19 +68,17 @@ def test_a_directory_in_use_is_refused(tmp_path):
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
-    out = tmp_path / "out"
-    command = ["reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out)]
-    with started(tmp_path, *command) as process:
-        while not (out / "runs.sqlite").exists() or num_runs(out) == 0:
+    command = [*MAIN, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "runs.sqlite").exists() or num_runs(tmp_path) == 0:
             time.sleep(0.05)
-        os.kill(process.pid, signal.SIGINT)
-        process.join()
-    said = (tmp_path / "stderr").read_text()
-    assert process.exitcode == 130
-    assert f"of 25000 runs are finished and kept in {out}" in said
-    assert f"To go on from there: gradorder reproduce selection --seeds 50 --jobs 2 --out {out}" in said
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert f"of 25000 runs are finished and kept in {tmp_path}" in said
+    assert f"To go on from there: gradorder reproduce selection --seeds 50 --jobs 2 --out {tmp_path}" in said
     assert "Traceback" not in said
-    assert num_runs(out) >= int(said.split("Interrupted: ")[1].split()[0]) > 0
+    assert num_runs(tmp_path) >= int(said.split("Interrupted: ")[1].split()[0]) > 0
 
 
 def num_runs(directory):

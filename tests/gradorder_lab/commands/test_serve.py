@@ -12,7 +12,6 @@ import time
 
 import numpy as np
 import pytest
-from command import gradorder, started
 
 from gradorder_lab.commands import progress, serve
 from gradorder_lab.commands.progress import Plan, Progress
@@ -191,20 +190,22 @@ def test_a_port_in_use_is_refused(listening, tmp_path):
         serve.server(tmp_path, port)
 
 
+def gradorder(*arguments):
+    command = [sys.executable, "-c", "from gradorder_lab.cli import main; main()", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def test_ctrl_c_ends_it_cleanly(tmp_path):
-    (tmp_path / "out").mkdir()
-    with started(tmp_path, "report", "--serve", "--port", "0", "--out", str(tmp_path / "out")) as process:
-        while not (said := (tmp_path / "stdout").read_text()).endswith("\n"):
-            assert process.is_alive(), (tmp_path / "stderr").read_text()
-            time.sleep(0.05)
+    with gradorder("report", "--serve", "--port", "0", "--out", str(tmp_path)) as process:
+        said = process.stdout.readline()
         port = int(said.split("127.0.0.1:")[1].split("/")[0])
         with socket.create_connection(("127.0.0.1", port)):
-            os.kill(process.pid, signal.SIGINT)
-        process.join(60)
-    assert process.exitcode == 0
-    assert (tmp_path / "stdout").read_text() == f"{said}Ended.\n"
-    assert (tmp_path / "stderr").read_text() == ""
-    assert list((tmp_path / "out").iterdir()) == []
+            process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert rest == "Ended.\n"
+    assert errors == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_is_shown_unless_ctrl_c_has_closed_the_connection(listening, capsys):
@@ -220,6 +221,7 @@ def test_an_error_is_shown_unless_ctrl_c_has_closed_the_connection(listening, ca
 
 
 def test_a_port_without_serve_is_wrong_usage(tmp_path):
-    result = gradorder("report", "--port", "80", "--out", str(tmp_path))
-    assert result.returncode == 2
-    assert "needs --serve" in result.stderr
+    with gradorder("report", "--port", "80", "--out", str(tmp_path)) as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "needs --serve" in errors

@@ -1,11 +1,11 @@
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from command import started
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
@@ -80,29 +80,29 @@ def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
 
 
 def test_killed_at_random_moments_it_goes_on_to_the_same_rows(tmp_path, straight):
-    out = tmp_path / "out"
-    command = ["reproduce", *CHOSEN, "--seeds", str(NUM_SEEDS), "--jobs", "2", "--out", str(out)]
+    command = [sys.executable, "-c", "from gradorder_lab.cli import main; main()", "reproduce", *CHOSEN]
+    command += ["--seeds", str(NUM_SEEDS), "--jobs", "2", "--out", str(tmp_path)]
     moments = random.Random(0)
     counts = [0]
     for _ in range(2):
-        with started(tmp_path, *command) as process:
-            _wait_for_more(process, out, counts[-1])
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+            _wait_for_more(tmp_path, counts[-1])
             time.sleep(moments.uniform(0, 0.3))
-        rows = rows_in(out)
+            process.send_signal(signal.SIGKILL)
+        rows = rows_in(tmp_path)
         assert rows.items() <= straight.items()
         counts.append(len(rows))
     assert counts == sorted(counts)
     assert counts[1] > 0
-    # Not forked: joblib's workers are sent away when an interpreter ends, which a forked process does not do.
-    main = [sys.executable, "-c", "from gradorder_lab.cli import main; main()"]
-    result = subprocess.run([*main, *command], capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert rows_in(out) == straight
+    assert rows_in(tmp_path) == straight
 
 
-def _wait_for_more(process, directory, count):
-    """Until the process has kept at least one more run, or has ended: pytest's own deadline is enough."""
-    while process.is_alive():
+def _wait_for_more(directory, count):
+    """Until the process has kept at least one more run, or had the time for everything."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         if (directory / "runs.sqlite").exists():
             with Store(directory) as store:
                 if store.num_runs() > count:
@@ -111,11 +111,12 @@ def _wait_for_more(process, directory, count):
 
 
 def test_workers_leave_when_the_main_process_is_killed(tmp_path):
-    out = tmp_path / "out"
-    command = ["reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(out)]
-    with started(tmp_path, *command) as process:
-        _wait_for_more(process, out, 0)
+    command = [sys.executable, "-c", "from gradorder_lab.cli import main; main()", "reproduce", "selection"]
+    command += ["--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        _wait_for_more(tmp_path, 0)
         assert len(processes_of_session(process.pid)) > 1
+        process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 20
     while processes_of_session(process.pid) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -12,7 +12,6 @@ import processes as launched
 import pytest
 import torch
 import torch.distributed as dist
-from torchrun import torchrun
 
 from gradorder_lab.commands import reproduce
 from gradorder_lab.errors import LabError
@@ -264,21 +263,10 @@ paper.EXPERIMENTS["mnist"] = replace(full["mnist"], recipes=few)
 """
 
 
-# Ends as a function does: where torchrun calls programs as functions, it waits for all of them to return.
-MAIN = """
-if __name__ == "__main__":
-    try:
-        main()
-    except SystemExit as ended:
-        if ended.code:
-            raise
-"""
-
-
 def launch(folder, *arguments, num=2, also=""):
     """`gradorder` by torchrun, with three small runs for all of mnist's."""
     program = folder / "program.py"
-    program.write_text(f"{FEWER_RUNS}\n{also}\n{MAIN}")
+    program.write_text(f"{FEWER_RUNS}\n{also}\nif __name__ == '__main__':\n    main()\n")
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
@@ -304,9 +292,7 @@ def few_runs():
 def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
     out = tmp_path / "out"
     arguments = ("reproduce", "mnist", "synthetic-far", "--seeds", "2", "--jobs", "1", "--out", str(out))
-    program = tmp_path / "program.py"
-    program.write_text(FEWER_RUNS + MAIN)
-    result = torchrun(program, *arguments)
+    result, _ = launch(tmp_path, *arguments)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Page: ") == 1
     with Store(out) as store:
@@ -321,7 +307,7 @@ def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
         num_runs = store.num_runs()
         assert num_runs > 6  # the other experiment is there too, run by the first process
     assert not (out / "checkpoints").exists()
-    again = torchrun(program, *arguments)
+    again, _ = launch(tmp_path, *arguments)
     assert again.returncode == 0, again.stderr
     with Store(out) as store:
         assert store.num_runs() == num_runs
