@@ -1,7 +1,7 @@
 """Accuracy against cost, and how much cost a method saves at the same accuracy.
 
-A curve is the mean over seeds at each budget: the best fit that never falls (isotonic regression), a straight line in
-log cost from budget to budget. The target is the mean of random reshuffling at the full budget less a fixed margin. The
+A curve is the mean over seeds at each budget, accuracy and cost: the best fit that never falls with the budget (isotonic
+regression), a straight line in log cost from budget to budget. The target is the mean of random reshuffling at the full budget less a fixed margin. The
 saving is the cost at which a method's curve reaches it, over the cost at which random reshuffling's own curve does.
 
 The interval comes from resampling the seeds, the same ones for the method and for random reshuffling, through all of
@@ -94,10 +94,8 @@ def _shares(method: Curve, random: Curve, margin: float, weights: Array) -> tupl
 
 def _costs_at(target: Array, curve: Curve, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Log cost at which the curve reaches the target, (R,), and whether it does so at its smallest cost already."""
-    accuracy, log_cost = curve.accuracy @ weights, np.log(curve.cost @ weights)
-    order = log_cost.argsort(axis=0)
-    fit = isotonic(np.take_along_axis(accuracy, order, 0))
-    log_cost = np.take_along_axis(log_cost, order, 0)
+    # A longer run costs more and learns more; where a clock or chance says otherwise, neighbours are pooled.
+    fit, log_cost = isotonic(curve.accuracy @ weights), isotonic(np.log(curve.cost @ weights))
     is_there = fit >= target
     after = is_there.argmax(axis=0)
     before = np.maximum(after - 1, 0)

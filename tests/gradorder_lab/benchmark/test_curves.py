@@ -120,3 +120,11 @@ def test_seeds_are_paired_noise_that_both_share_does_not_count():
     found = saving(method, random, 0.5)
     assert found.low == pytest.approx(1.0)
     assert found.high == pytest.approx(1.0)
+
+
+def test_a_clock_that_goes_wrong_once_does_not_hide_that_the_target_was_reached():
+    """The longest run of random reshuffling seems cheaper than the one before it."""
+    accuracy = np.repeat([[80.0], [85.0], [88.0], [90.0]], 5, axis=1)
+    random = Curve(accuracy, np.repeat([[1.0], [2.0], [4.5], [4.0]], 5, axis=1))
+    found = saving(random, random, margin=0.1)
+    assert (found.share, found.low, found.high) == (1.0, 1.0, 1.0)
