@@ -51,15 +51,16 @@ class Unlearned(Ordering):
     Combes et al. (2019), An Empirical Study of Example Forgetting during Deep Neural Network Learning.
 
     Args:
-        probability: of the label of a learned example, in (0, 1). Of 0.8, 0.9, 0.93 and 0.95, tried on held-out parts
-            of three training sets, the largest lost nothing and still left out half.
-        share: of the mean loss that a learned example has at most, in (0, 1).
+        probability: of the label of a learned example, in (0, 1). 0.8 to 0.98 were tried on held-out parts of three
+            training sets: with less than 0.95 accuracy was lost, with more little was gained.
+        share: of the mean loss that a learned example has at most, in (0, 1). With 0.35 more was left out, and some
+            accuracy lost.
         every: the number of parts, at least 2.
     """
 
     needs_scores: ClassVar[bool] = True
     probability: float = 0.95
-    share: float = 0.35
+    share: float = 0.1
     every: int = 8
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ def visited(losses, *, epoch=0, ordering=None, known=None):
     return (ordering or go.Unlearned()).order(request).indices.tolist()
 
 
-def by_the_rule(losses, epoch, probability=0.95, share=0.35, every=8):
+def by_the_rule(losses, epoch, probability=0.95, share=0.1, every=8):
     """Example by example, as the docstring says."""
     mean, everybody = sum(losses) / len(losses), range(len(losses))
     learned = {i for i in everybody if losses[i] <= min(-math.log(probability), share * mean)}
