@@ -48,6 +48,7 @@ ORDERINGS = [
     go.ShuffledOnce(),
     go.Undecided(go.Descending()),
     go.Undecided(go.PlackettLuce(unbiased=True)),
+    go.Unlearned(),
     go.WithReplacement(),
 ]
 SETTINGS = list(
