@@ -24,7 +24,7 @@ from rich.console import Console
 from gradorder_lab.benchmark.contest import Contest, suitable
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
 from gradorder_lab.benchmark.rows import join, read_rows
-from gradorder_lab.benchmark.running import compared, plain_seconds
+from gradorder_lab.benchmark.running import announced, compared, plain_seconds
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.show.standings import show_standings
@@ -81,14 +81,9 @@ def announce(contests: list[Contest], chosen: argparse.Namespace, console: Conso
     hours = 0.0
     for contest in contests:
         seconds = plain_seconds(contest, chosen.data)
-        searches, runs = contest.work(search_only=chosen.search_only)
-        guess = (searches.cost + runs.cost) * seconds / chosen.jobs / 3600
+        told, guess = announced(contest, seconds, jobs=chosen.jobs, search_only=chosen.search_only)
         hours += guess
-        console.print(
-            f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} runs to search and {runs.number} "
-            f"that count; plain training takes {seconds:.1f} s, all about {guess:.1f} h with {chosen.jobs} jobs",
-            highlight=False,
-        )
+        console.print(told, highlight=False)
     console.print(f"Together about {hours:.1f} h; methods with passes of their own take longer than counted here.")
 
 

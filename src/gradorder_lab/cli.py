@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +35,17 @@ class DeviceName(StrEnum):
     mps = "mps"
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(version("gradorder-lab"))
+        raise typer.Exit
+
+
+_VERSION = typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+
+
 @app.callback()
-def describe() -> None:
+def describe(*, _: Annotated[bool, _VERSION] = False) -> None:
     """Decide which examples SGD sees, and in what order: the paper's experiments."""
 
 

@@ -1,8 +1,9 @@
 """Accuracy against cost, and how much cost a method saves at the same accuracy.
 
-A curve is the mean over seeds at each budget, accuracy and cost: the best fit that never falls with the budget (isotonic
-regression), a straight line in log cost from budget to budget. The target is the mean of random reshuffling at the full budget less a fixed margin. The
-saving is the cost at which a method's curve reaches it, over the cost at which random reshuffling's own curve does.
+A curve is the mean over seeds at each budget, accuracy and cost: the best fit that never falls with the budget
+(isotonic regression), a straight line in log cost from budget to budget. The target is the mean of random reshuffling
+at the full budget less a fixed margin. The saving is the cost at which a method's curve reaches it, over the cost at
+which random reshuffling's own curve does.
 
 The interval comes from resampling the seeds, the same ones for the method and for random reshuffling, through all of
 this: target, fit and inversion. Resamples in which the target is not reached count as infinite cost.

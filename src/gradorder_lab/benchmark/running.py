@@ -83,6 +83,25 @@ def plain_seconds(contest: Contest, data: Path | None) -> float:
     return training / _TRIED + tried.seconds - training
 
 
+def announced(contest: Contest, seconds: float, *, jobs: int, search_only: bool = False) -> tuple[str, float]:
+    """How many runs there are and how long they take, in words and in hours, as if nothing of it were there yet.
+
+    Args:
+        contest: what is to be run.
+        seconds: of plain training, as `plain_seconds` tells.
+        jobs: processes.
+        search_only: without the runs that count.
+    """
+    searches, runs = contest.work(search_only=search_only)
+    hours = (searches.cost + runs.cost) * seconds / jobs / 3600
+    guess = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min" if hours >= 1 / 60 else f"{3600 * hours:.0f} s"
+    told = (
+        f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} runs to search and {runs.number} that "
+        f"count; plain training takes {seconds:.1f} s, all about {guess} with --jobs {jobs}"
+    )
+    return told, hours
+
+
 @contextmanager
 def _progress(console: Console) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())

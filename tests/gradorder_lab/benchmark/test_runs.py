@@ -1,5 +1,6 @@
 """Real runs of every method on a tiny file, and what the command makes of it."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -208,6 +209,7 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
     command.compare(settings, tmp_path)
     told = capsys.readouterr().out
     assert "expected from this probe" in told
+    assert re.search(r"\d methods, \d+ runs to search and \d+ that count; plain training takes .* with --jobs \d", told)
     assert "target" in told
     assert FIXED_BUDGET in told
     assert "random reshuffling" in told

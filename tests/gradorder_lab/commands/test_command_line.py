@@ -2,6 +2,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,9 @@ def test_options_reach_the_work(tmp_path, monkeypatch):
     assert exit_info.value.code == 0
     settings = reproduce.Reproduction("cpu", None, 3, "tcp://here:1", Path("some"), "cuda", 4)
     assert called == [((["iris", "boston"], tmp_path, settings), {})]
+
+
+def test_it_says_its_version():
+    result = gradorder("--version")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == metadata.version("gradorder-lab")
