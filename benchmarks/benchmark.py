@@ -83,7 +83,7 @@ def announce(contests: list[Contest], chosen: argparse.Namespace, console: Conso
         seconds = plain_seconds(contest, chosen.data)
         told, guess = announced(contest, seconds, jobs=chosen.jobs, search_only=chosen.search_only)
         hours += guess
-        console.print(told, highlight=False)
+        console.print(told, highlight=False, soft_wrap=True)
     console.print(f"Together about {hours:.1f} h; methods with passes of their own take longer than counted here.")
 
 

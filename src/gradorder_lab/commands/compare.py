@@ -57,7 +57,7 @@ def compare(request: Request, out: Path) -> None:
         return
     console.print()
     told, _ = announced(contest, plain_seconds(contest, data), jobs=request.jobs)
-    console.print(told, highlight=False, markup=False)
+    console.print(told, highlight=False, markup=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
     show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
