@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from gradorder_lab import paper
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import CLOCK, all_standings
+from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
 from gradorder_lab.judge.claims import Claim, Comparison, Verdict
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper import orders
@@ -216,7 +216,7 @@ RIVALS = {
 
 
 def savings() -> Figure:
-    """Time to random reshuffling's accuracy, task by task, with its interval: ours and the three nearest."""
+    """Gradients to random reshuffling's accuracy, task by task, with its interval: ours and the three nearest."""
     found = all_standings(read_rows(RESULTS / "benchmark.parquet"))
     figure = Figure(figsize=(9.5, 1.1 + 0.62 * len(found)), layout="constrained")
     axes = figure.subplots()
@@ -227,7 +227,7 @@ def savings() -> Figure:
         rows = {-place - 0.14 * (number - 2): standings.row(name) for place, standings in enumerate(found)}
         for y, row in rows.items():
             if row is not None:
-                _saving(axes, y, row.savings[CLOCK], colour, marker)
+                _saving(axes, y, row.savings[GRADIENTS], colour, marker)
         axes.plot([], [], marker, color=colour, markersize=6, label=name)
     ticks = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
     axes.set_xticks([*ticks, NOT_REACHED], [*(f"{tick:g}" for tick in ticks), "not\nreached"])
@@ -238,7 +238,9 @@ def savings() -> Figure:
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_xlabel("time to the accuracy of tuned random reshuffling, as a share of its own; bars: 95% intervals")
+    axes.set_xlabel(
+        "example gradients to the accuracy of tuned random reshuffling, as a share of its own; bars: 95% intervals"
+    )
     figure.legend(frameon=False, ncols=5, loc="outside upper center", columnspacing=1.2, handletextpad=0.1)
     return figure
 

@@ -7,7 +7,11 @@ import pytest
 from mktestdocs import check_md_file
 
 from gradorder_lab import paper
+from gradorder_lab.benchmark.methods import RECOMMENDED
+from gradorder_lab.benchmark.rows import RESULTS, read_rows
+from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
 from gradorder_lab.runs import shipped
+from gradorder_lab.show.standings import difference_text
 from test_bad_inputs import EVERY
 
 ROOT = Path(__file__).parent.parent
@@ -93,6 +97,16 @@ def test_the_cost_of_scores_is_the_measured_one():
     for row in rows_of("scores.csv"):
         shown = table_line((DOCS / "costs.md").read_text(), row["model"])
         assert shown == [row[name] for name in ("LastLayerBound", "LogitError", "Loss")]
+
+
+def test_what_the_default_saves_is_what_was_measured():
+    text = " ".join(README.read_text().split())
+    standings = {one.task: one.row(RECOMMENDED) for one in all_standings(read_rows(ROOT / "results" / RESULTS))}
+    fashion, terrain = standings["fashion-mnist, 2-layer"], standings["terrain, 2-layer"]
+    half = difference_text(fashion.at_half)
+    assert f"spends {fashion.spent[GRADIENTS]:.2f} of the gradients and ends {difference_text(fashion.difference)}" in text
+    assert f"with as many gradients it is {half} points ahead" in text
+    assert f"{terrain.spent[GRADIENTS]:.2f} of the gradients, {difference_text(terrain.difference)} points" in text
 
 
 def test_the_reliability_table_is_the_measured_one():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import RESULTS, read_rows
-from gradorder_lab.benchmark.standings import CLOCK, Standing, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.show.dot_plot import Dot, DotPlot
@@ -34,13 +34,13 @@ def benchmark_for(out: Path) -> Benchmark | None:
 
 
 def dots(found: Iterable[Standings]) -> list[Dot]:
-    """The time of every method but the baseline, task by task."""
+    """The example gradients of every method but the baseline, task by task."""
     return [_dot(one.task, row) for one in found for row in one.rows if row.method != BASELINE]
 
 
 def _dot(task: str, row: Standing) -> Dot:
-    time = row.savings[CLOCK]
-    return Dot(task, row.method, time.share if isfinite(time.share) else None, time.low, time.high)
+    saved = row.savings[GRADIENTS]
+    return Dot(task, row.method, saved.share if isfinite(saved.share) else None, saved.low, saved.high)
 
 
 def _table(found: Iterable[Standings]) -> Table:
@@ -49,7 +49,7 @@ def _table(found: Iterable[Standings]) -> Table:
         title="Cost to target, by the benchmark",
         caption=LEGEND,
         header=("task", *HEAD),
-        rows=tuple((one.task, *cells(row)) for one in found for row in by_saving(one.rows)),
+        rows=tuple((one.task, *cells(row)) for one in found for row in by_saving(one.rows, GRADIENTS)),
         experiment="",
         num_labels=2,
     )
