@@ -104,7 +104,9 @@ def test_what_the_default_saves_is_what_was_measured():
     standings = {one.task: one.row(RECOMMENDED) for one in all_standings(read_rows(ROOT / "results" / RESULTS))}
     fashion, terrain = standings["fashion-mnist, 2-layer"], standings["terrain, 2-layer"]
     half = difference_text(fashion.at_half)
-    assert f"spends {fashion.spent[GRADIENTS]:.2f} of the gradients and ends {difference_text(fashion.difference)}" in text
+    assert (
+        f"spends {fashion.spent[GRADIENTS]:.2f} of the gradients and ends {difference_text(fashion.difference)}" in text
+    )
     assert f"with as many gradients it is {half} points ahead" in text
     assert f"{terrain.spent[GRADIENTS]:.2f} of the gradients, {difference_text(terrain.difference)} points" in text
 
