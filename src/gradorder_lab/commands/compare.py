@@ -13,7 +13,7 @@ from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
-from gradorder_lab.benchmark.running import announced, compared, plain_seconds
+from gradorder_lab.benchmark.running import compared
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Split, Task
 from gradorder_lab.data.examples import Batch, Examples
@@ -56,11 +56,17 @@ def compare(request: Request, out: Path) -> None:
     if request.probe_only:
         return
     console.print()
-    told, _ = announced(contest, plain_seconds(contest, data), jobs=request.jobs)
-    console.print(told, highlight=False, markup=False, soft_wrap=True)
+    console.print(_announcement(contest), highlight=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
     show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
     console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
+
+
+def _announcement(contest: Contest) -> str:
+    """What it takes, as if nothing of it were there yet."""
+    searches, runs = contest.work()
+    cost = f"{searches.cost + runs.cost:.0f} times plain training"
+    return f"{searches.number} trainings to search step sizes and {runs.number} that count: {cost}"
 
 
 def planned(request: Request) -> Contest:

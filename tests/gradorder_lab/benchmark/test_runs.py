@@ -209,7 +209,7 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
     command.compare(settings, tmp_path)
     told = capsys.readouterr().out
     assert "expected from this probe" in told
-    assert re.search(r"\d methods, \d+ runs to search and \d+ that count; plain training takes .* with --jobs \d", told)
+    assert re.search(r"\d+ trainings to search step sizes and \d+ that count: \d+ times plain training", told)
     assert "target" in told
     assert FIXED_BUDGET in told
     assert "random reshuffling" in told
