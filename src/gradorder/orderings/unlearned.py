@@ -17,7 +17,7 @@ _HOPELESS_PROBABILITY = 0.1
 _HOPELESS_SHARE = 3.0
 _HOPELESS_EVERY = 3
 """What is far from learned when most is may well be wrong. With 20% wrong labels, visiting it in every third epoch
-spends 0.80 of the gradients in place of 0.94, and accuracy is as good."""
+spent 0.80 of the gradients, and accuracy was no lower (Fashion-MNIST, a held-out part, 4 seeds)."""
 
 
 @final
@@ -52,7 +52,7 @@ class Unlearned(Ordering):
 
     Args:
         probability: of the label of a learned example, in (0, 1). 0.8 to 0.98 were tried on held-out parts of three
-            training sets: with less than 0.95 accuracy was lost, with more little was gained.
+            training sets: with less than 0.95 accuracy was lost, with more nothing beyond noise was gained.
         share: of the mean loss that a learned example has at most, in (0, 1). With 0.35 more was left out, and some
             accuracy lost.
         every: the number of parts, at least 2.
