@@ -16,11 +16,14 @@ from gradorder.scores.graph.forms import row_squares
 _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
 _DTYPES = (torch.float32, torch.float64)
+_GLOBAL_HOOKS = tuple(
+    f"_global_{name}_hooks" for name in ("forward_pre", "forward", "backward_pre", "backward")
+)  # torch has no public way to ask, and not every version that we support a function of its own
 
 
 def chain_of(model: nn.Module) -> list[nn.Module] | None:
     """The layers, if the model is a chain, all of it is trained, in full precision, and nobody watches its parts."""
-    if nn.modules.module._has_any_global_hook():  # noqa: SLF001 - no public way
+    if any(vars(nn.modules.module)[name] for name in _GLOBAL_HOOKS):
         return None
     if type(model) is nn.Linear and not _is_watched(model):
         found: list[nn.Module] = [model]
