@@ -3,13 +3,14 @@
 import copy
 import gc
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
 from test_gradient_norm_models import BATCH, MODELS, Custom, make
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
 import gradorder as go
 from gradorder.scores import reference
@@ -162,6 +163,12 @@ def test_dropout_in_training_mode_is_seen_as_it_fell():
         torch.testing.assert_close(seen.norms, torch.stack(expected).norm(dim=1), rtol=1e-9, atol=0)
 
 
+def checkpoints_observed():
+    """Torch before 2.9 hands out a checkpointed activation once only: there its own error ends the backward pass."""
+    has_groups = hasattr(torch.utils.checkpoint, "GraphExecGroup")
+    return nullcontext() if has_groups else pytest.raises(CheckpointError, match="already unpacked once")
+
+
 def test_checkpointed_activations():
     def build(use_reentrant):
         return Custom(
@@ -171,7 +178,7 @@ def test_checkpointed_activations():
         )  # fmt: skip
 
     model = build(use_reentrant=False)
-    with go.observe_gradient_norms(model) as seen:
+    with go.observe_gradient_norms(model) as seen, checkpoints_observed():
         for _ in range(2):
             seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
             torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
@@ -267,8 +274,9 @@ def test_checkpointing_after_a_validation_pass():
     with go.observe_gradient_norms(model) as seen:
         with torch.no_grad():
             model(BATCH[0])
-        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
-        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+        with checkpoints_observed():
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+            torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
 
 
 class TwoOutputs(nn.Module):
