@@ -87,7 +87,7 @@ def noise(shape: tuple[int, int, int], num_classes: int, num_examples: int) -> I
 
 def training_of(recipe: NeuralRecipe, train: ImageDataset) -> NetworkRun:
     """A run that counts processor time."""
-    run = network_run(recipe, 0, train, train)
+    run = network_run(recipe, 0, train, {"train": train})
     run.clock = time.process_time  # type: ignore[method-assign]
     return run
 

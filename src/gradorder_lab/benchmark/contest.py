@@ -17,6 +17,7 @@ from gradorder_lab.benchmark.rows import Run
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Recipe
+from gradorder_lab.training.step_sizes import best_size
 
 BUDGETS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 WIDEST = 16.0
@@ -121,11 +122,6 @@ def missing_sizes(grid: Sequence[float], means: Mapping[float, float]) -> list[f
     if best == min(means) and best > min(grid) / WIDEST:
         return [best / 2]
     return []
-
-
-def best_size(means: Mapping[float, float]) -> float:
-    """The step size with the best accuracy; of equal ones the smallest."""
-    return max(means, key=lambda size: (means[size], -size))
 
 
 def suitable(methods: Iterable[str], task: Task) -> list[str]:

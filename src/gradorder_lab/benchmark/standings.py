@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 
 from gradorder_lab.benchmark import standard_tasks
-from gradorder_lab.benchmark.contest import best_size
 from gradorder_lab.benchmark.curves import Curve, Saving, saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
@@ -17,6 +16,7 @@ from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.statistics import interval
 from gradorder_lab.runs.recipe import Array
+from gradorder_lab.training.step_sizes import best_size
 
 COSTS = ("example_gradients", "processor_seconds", "forward_passes", "wall_seconds")
 GRADIENTS = "example_gradients"

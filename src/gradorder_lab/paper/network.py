@@ -51,6 +51,9 @@ SCORES: Mapping[str, Score] = {
 }
 
 
+_SPLIT_SEED = 0
+
+
 def start_epoch_at(part: float, epochs: int) -> int:
     """The epoch at this part of the run."""
     return round(part * epochs)
@@ -82,9 +85,11 @@ class NeuralRecipe(Recipe):
         weight_decay: of SGD.
         augment: random crops and flips.
         evaluate_every: epochs between the rows; the last epoch always has one.
+        held_out: the part of the training set that is measured on, not trained on: to choose a step size.
     """
 
     revision: ClassVar[int] = 2
+    later: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     data: str
     size: Size = "paper"
@@ -104,6 +109,7 @@ class NeuralRecipe(Recipe):
     weight_decay: float = 0.0
     augment: bool = False
     evaluate_every: int = 1
+    held_out: float = 0.0
 
     @property
     def family(self) -> str:
@@ -112,8 +118,8 @@ class NeuralRecipe(Recipe):
 
     @property
     def stage(self) -> int:
-        """Random runs first: the others branch off from them."""
-        return 0 if self.is_trunk else 1
+        """Random runs first: those with a late start branch off from them."""
+        return 1 if self.start_epoch else 0
 
     @property
     def is_trunk(self) -> bool:
@@ -159,7 +165,8 @@ class NeuralRecipe(Recipe):
 
     def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path:
         """Where its last state is kept, or, as a branch point for others, that after `epoch` epochs."""
-        settings = vars(self.warm_up if self.is_trunk else self)
+        recipe = self.warm_up if self.is_trunk else self
+        settings = {"experiment": recipe.experiment, **recipe.settings}
         where = (workspace.device, workspace.threads, *([world_size()] if world_size() > 1 else []))
         identity = json.dumps([self.revision, seed, *where, settings], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()[:24]
@@ -172,7 +179,11 @@ def begin(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> NetworkRun:
     train, test = processes.first_then_others(
         lambda: load_images(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
     )
-    run = network_run(recipe, seed, train, test)
+    measured = {"train": train, "test": test}
+    if recipe.held_out:
+        train, held_out = split_off(train, recipe.held_out)
+        measured = {"train": train, "held_out": held_out, "test": test}
+    run = network_run(recipe, seed, train, measured)
     state = _saved(recipe.checkpoint(seed, workspace), workspace)
     if state is None and recipe.start_epoch > 0:
         state = _warmed_up(recipe, seed, workspace)
@@ -184,7 +195,7 @@ def begin(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> NetworkRun:
 
 
 def network_run(
-    recipe: NeuralRecipe, seed: int, train: data_sets.ImageDataset, test: data_sets.ImageDataset
+    recipe: NeuralRecipe, seed: int, train: data_sets.ImageDataset, measured: Mapping[str, data_sets.ImageDataset]
 ) -> NetworkRun:
     """The run before its first epoch. The epochs before its start epoch are another run's: the random one's."""
     device = train.images.device
@@ -200,7 +211,7 @@ def network_run(
     step_size = step_size_named(
         recipe.schedule, recipe.step_size, steps_per_epoch=random.num_steps(0, 1), epochs=recipe.epochs
     )
-    run = NetworkRun(model, optimizer, strategy, step_size, train, {"train": train, "test": test}, device)
+    run = NetworkRun(model, optimizer, strategy, step_size, train, measured, device)
     if recipe.augment:
         run.augmentation = partial(_crops_and_flips, strategy.sampler, seed, device)
     return run
@@ -232,8 +243,13 @@ def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping
 
 def _advance(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace, last_epoch: int) -> None:
     """Train up to this epoch; measure and save on the way."""
-    for epoch in range(run.next_epoch, last_epoch):
-        train_one_epoch(run, epoch)
+    while run.next_epoch < last_epoch:
+        try:
+            train_one_epoch(run, run.next_epoch)
+        except go.NonFiniteScoresError:
+            if not recipe.held_out:
+                raise
+            run.next_epoch = recipe.epochs  # of the step sizes to choose from, one too large: judged by what it has
         if run.next_epoch % recipe.evaluate_every == 0 or run.next_epoch == recipe.epochs:
             run.note()
         _save(run, recipe, seed, workspace)
@@ -289,6 +305,16 @@ def load_images(
 
 
 @cache
+def split_off(train: data_sets.ImageDataset, part: float) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset]:
+    """The training set without a random part of it, and that part; the same in every run."""
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(_SPLIT_SEED))
+    num_held_out = round(part * len(train))
+    parts = (one.sort().values.to(train.images.device) for one in (order[num_held_out:], order[:num_held_out]))
+    kept, held_out = (replace(train, images=train.images[one], labels=train.labels[one]) for one in parts)
+    return kept, held_out
+
+
+@cache
 def _images_hash(train: data_sets.ImageDataset, test: data_sets.ImageDataset) -> str:
     return digest(array.numpy() for split in (train, test) for array in (split.images, split.labels))
 
@@ -328,7 +354,7 @@ def settings_table(recipe: NeuralRecipe, title: str, starts: str, networks: Sequ
     return Table(
         name=f"{recipe.experiment}-settings",
         title=f"{title}: how it is run at size {recipe.size}",
-        caption="The same for every method but for what the method is; no step size was searched for each of them.",
+        caption="The same for every method but for what the method is; no step size was tuned for any of them.",
         header=("setting", "value"),
         rows=tuple(rows.items()),
         experiment=recipe.experiment,

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, final
 
@@ -48,6 +48,9 @@ class Recipe(ABC):
     revision: ClassVar[int]
     """Raised whenever the code gives other numbers for the same settings: old rows are then no longer used."""
 
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Settings that came when there were rows already: with their defaults they are left out, so that those count."""
+
     experiment: str
 
     @final
@@ -56,7 +59,12 @@ class Recipe(ABC):
         """What distinguishes it within its experiment: plain values, and rules by what they are written as."""
         known = {name: repr(value) if is_dataclass(value) else value for name, value in vars(self).items()}
         plain = {name: value for name, value in known.items() if isinstance(value, Setting)}
-        return {name: value for name, value in plain.items() if name != "experiment"}
+        unsaid = {one.name: one.default for one in fields(self) if one.name in self.later}
+        return {
+            name: value
+            for name, value in plain.items()
+            if name != "experiment" and not (name in unsaid and value == unsaid[name])
+        }
 
     @final
     @property

@@ -98,7 +98,8 @@ def headline_of(summary: Summary) -> Headline:
 
 
 def _networks(recipes: Iterable[object]) -> list[NeuralRecipe]:
-    return [recipe for recipe in recipes if isinstance(recipe, NeuralRecipe)]
+    """Those of one step size: a search for step sizes is no strategy."""
+    return [recipe for recipe in recipes if isinstance(recipe, NeuralRecipe) and not recipe.held_out]
 
 
 def _tasks(recipes: Sequence[NeuralRecipe], summary: Summary) -> dict[str, dict[str, RecipeSummary]]:

@@ -1,7 +1,7 @@
 """Step sizes of a run of known length: the paper's, and the usual ones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import gradorder as go
@@ -32,6 +32,11 @@ def step_size_named(name: str, a: float, *, steps_per_epoch: int, epochs: int) -
         raise ValueError(f"schedule must be one of {', '.join(NAMES)}, got {name!r}")
     found = known[name]
     return lambda step, epoch, _: found(step, epoch)
+
+
+def best_size(accuracies: Mapping[float, float]) -> float:
+    """The step size with the best accuracy; of equal ones the smallest."""
+    return max(accuracies, key=lambda size: (accuracies[size], -size))
 
 
 def half_cosine(a: float, num_steps: int) -> StepSize:

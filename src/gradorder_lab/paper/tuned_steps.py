@@ -1,0 +1,192 @@
+"""MNIST and Fashion-MNIST with step sizes that were searched: is an order more than a larger step? For C7 and C8.
+
+Every method is run with every step size of one grid, on nine tenths of the training images. The tenth that is held out
+chooses each method's step size; the test images have no say. Two further readings follow: full random's choice for
+all methods, and each method with its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from gradorder_lab.judge.claims import Claim, Comparison, Outcome
+from gradorder_lab.judge.paired import accuracy_effect
+from gradorder_lab.paper.experiment import Experiment
+from gradorder_lab.paper.figures import Table
+from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, NeuralRecipe, Sort, Variant
+from gradorder_lab.runs.recipe import Recipe, Size
+from gradorder_lab.runs.summary import Summary
+from gradorder_lab.training.step_sizes import best_size
+
+NET, BATCH_SIZE = "2-layer", 128
+"""The one net and batch size that is searched: a search is forty times the work of a comparison."""
+
+STEP_SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""For every method; a choice at an edge is marked in the table."""
+
+UNTUNED = 0.1
+"""What the primary reading runs every method with."""
+
+HELD_OUT = 0.1
+SORTS: tuple[Sort, ...] = ("within", "first")
+VARIANTS: tuple[Variant, ...] = (RANDOM, MINI_RANDOM, *(("mini ordered", sort) for sort in SORTS))
+
+
+def recipe(data: str, variant: Variant, step_size: float) -> NeuralRecipe:
+    """One method with one step size; measured before and after, nothing in between."""
+    method, sort = variant
+    return NeuralRecipe(
+        experiment=name_of(data),
+        data=data,
+        size="cpu",
+        model=NET,
+        method=method,
+        sort=sort,
+        batch_size=BATCH_SIZE,
+        step_size=step_size,
+        evaluate_every=NeuralRecipe.epochs,
+        held_out=HELD_OUT,
+    )
+
+
+def name_of(data: str) -> str:
+    """Of the experiment."""
+    return f"{data}-steps"
+
+
+def recipes(data: str, size: Size) -> list[Recipe]:
+    """Every method with every step size; at both sizes that read all images the same."""
+    return [] if size == "mini" else [recipe(data, one, step) for step in STEP_SIZES for one in VARIANTS]
+
+
+def chosen(data: str, variant: Variant, summary: Summary) -> float | None:
+    """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
+    found = {step: summary.get(recipe(data, variant, step)) for step in STEP_SIZES}
+    runs = {step: one for step, one in found.items() if one is not None}
+    if len(runs) < len(STEP_SIZES):
+        return None
+    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values()))
+    means = {
+        step: float(one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean()) for step, one in runs.items()
+    }
+    return best_size(means) if seeds else None
+
+
+def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
+    """Mini ordered against full and mini random, with step sizes that were searched."""
+    steps = {variant: chosen(data, variant, summary) for variant in VARIANTS}
+    readings: dict[str, Mapping[Variant, float | None]] = {
+        "full random's step size for all": dict.fromkeys(VARIANTS, steps[RANDOM]),
+        "each with its own step size": steps,
+    }
+    for sort in SORTS:
+        for reading, of_variant in readings.items():
+            for theirs in (RANDOM, MINI_RANDOM):
+                for split in ("train", "test"):
+                    yield _compared(data, summary, sort, theirs, split, of_variant, reading)
+
+
+def _compared(  # noqa: PLR0917
+    data: str,
+    summary: Summary,
+    sort: Sort,
+    theirs: Variant,
+    split: str,
+    steps: Mapping[Variant, float | None],
+    reading: str,
+) -> Comparison:
+    ours: Variant = ("mini ordered", sort)
+    our_step, their_step = steps[ours], steps[theirs]
+    found = None
+    if our_step is not None and their_step is not None:
+        pair = (recipe(data, ours, our_step), recipe(data, theirs, their_step))
+        found = accuracy_effect(summary, *pair, f"{split}_accuracy")
+    return Comparison(
+        data=f"{NET} net, batch {BATCH_SIZE}, sort {sort}",
+        what=f"mini ordered - {theirs[0]}, {split} error",
+        reading=f"sort {sort}, {reading}",
+        rank=1,
+        kind="lower",
+        effect=found,
+        first="none",
+    )
+
+
+_SAYS = {
+    Outcome.HOLDS: "the gain is not the effect of a larger step alone",
+    Outcome.FAILS: "the gain is the effect of a larger step",
+    Outcome.OPEN: "whether the gain is the effect of a larger step these runs cannot say",
+}
+
+
+def answer(data: str, summary: Summary) -> str:
+    """Is the gain of sorting within the batch that of a larger step? In a sentence, from the runs."""
+    ours: Variant = ("mini ordered", "within")
+    own = {variant: chosen(data, variant, summary) for variant in (RANDOM, ours)}
+    untuned = dict.fromkeys(own, UNTUNED)
+    before, after = (_compared(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
+    if before.effect is None or after.effect is None or after.outcome is None:
+        return "Whether the gain is the effect of a larger step is not known yet: no step size has been searched."
+    says = _SAYS[after.outcome] if before.outcome == Outcome.HOLDS else "there is no gain to explain"
+    return (
+        f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before)}; with the step "
+        f"sizes that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort within, by "
+        f"{_points(after)}: {says}."
+    )
+
+
+def _points(comparison: Comparison) -> str:
+    effect = comparison.effect
+    assert effect is not None  # noqa: S101 - `answer` asks only where there is one
+    return f"{effect.shown(effect.mean)} [{effect.shown(effect.low)}, {effect.shown(effect.high)}]"
+
+
+def tables(data: str, title: str, summary: Summary) -> list[Table]:
+    """Held-out accuracy of every step size, and what the chosen one gives."""
+    return [
+        Table(
+            name=f"{name_of(data)}-table",
+            title=f"{title}: step sizes searched for every method",
+            caption=f"{NET} net, batch {BATCH_SIZE}, 1/(1+t/n), ordered from epoch 0 of {NeuralRecipe.epochs}. "
+            f"Accuracies (%, means over seeds): on the {HELD_OUT:.0%} of the training images held out, for each first "
+            f"step size; then, with the one that is best there, on the other training images and on the test images. "
+            f"{answer(data, summary)}",
+            header=("method", *map(str, STEP_SIZES), "chosen", "train", "test"),
+            rows=tuple(_row(data, variant, summary) for variant in VARIANTS),
+            experiment=name_of(data),
+        )
+    ]
+
+
+def _row(data: str, variant: Variant, summary: Summary) -> tuple[str, ...]:
+    step = chosen(data, variant, summary)
+    accuracy = partial(_accuracy, data, variant, summary)
+    sort = "" if variant[1] == "none" else f", sort {variant[1]}"
+    return (
+        f"{variant[0]}{sort}",
+        *(accuracy(one, "held_out") for one in STEP_SIZES),
+        *(("-", "-", "-") if step is None else (_marked(step), accuracy(step, "train"), accuracy(step, "test"))),
+    )
+
+
+def _marked(step_size: float) -> str:
+    return f"{step_size}{', an edge' if step_size in {min(STEP_SIZES), max(STEP_SIZES)} else ''}"
+
+
+def _accuracy(data: str, variant: Variant, summary: Summary, step_size: float, split: str) -> str:
+    runs = summary.get(recipe(data, variant, step_size))
+    return "-" if runs is None else f"{runs.last[f'{split}_accuracy'].mean():.2f}"
+
+
+def experiment(data: str, title: str, claims: Mapping[str, Callable[[Summary], Claim]]) -> Experiment:
+    """The experiment on one data set; it feeds the claims that its readings belong to."""
+    return Experiment(
+        name_of(data),
+        f"{title}: every method with a step size of its own",
+        partial(recipes, data),
+        claims,
+        lambda _: [],
+        {"mini": 5, "cpu": 5, "paper": 5},
+        partial(tables, data, title),
+    )
