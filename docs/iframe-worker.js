@@ -1,14 +1,13 @@
-// The search runs in a worker, and a page that is read from disk may start none: there it runs in a hidden frame. That
-// holds up the page while the index is built, so it begins when something is first given the focus, as the search is.
+// The search runs in a worker, and a page that is read from disk may start none: there it runs in a hidden frame, which
+// is made for the first message. That is sent when the search is opened: to build the index holds up the page.
 if (location.protocol === "file:") {
-  const firstFocus = new Promise((resolve) => addEventListener("focusin", resolve, { once: true }));
   window.Worker = class extends EventTarget {
     constructor(url) {
       super();
-      this.inside = firstFocus.then(() => this.start(url));
+      this.url = url;
     }
 
-    start(url) {
+    start() {
       const frame = document.createElement("iframe");
       frame.hidden = true;
       frame.srcdoc = "<!doctype html>";
@@ -17,7 +16,7 @@ if (location.protocol === "file:") {
           const inside = frame.contentWindow;
           inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
           const script = inside.document.createElement("script");
-          script.src = url;
+          script.src = this.url;
           script.onload = () => resolve(inside);
           inside.document.body.append(script);
         };
@@ -26,7 +25,11 @@ if (location.protocol === "file:") {
     }
 
     postMessage(data) {
+      this.inside ??= this.start();
       this.inside.then((inside) => inside.dispatchEvent(new MessageEvent("message", { data })));
     }
   };
+
+  // The search looks at what it was given when a key is let go: what is pasted comes without keys.
+  addEventListener("input", ({ target }) => target.dispatchEvent(new Event("keyup")));
 }

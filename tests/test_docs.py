@@ -250,6 +250,18 @@ def browser():
         yield running
 
 
+@pytest.mark.parametrize("is_pasted", [False, True], ids=["typed", "pasted"])
+def test_the_search_works_from_disk(site, browser, is_pasted):
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    field = page.locator("input[name=query]")
+    field.fill("PlackettLuce") if is_pasted else field.press_sequentially("PlackettLuce")
+    links = page.locator(".md-search-result__link")
+    links.first.wait_for(state="attached", timeout=120_000)  # milliseconds: a busy machine is slow to build the index
+    assert any("cards/orderings.html" in link.get_attribute("href") for link in links.all())
+    page.close()
+
+
 CUT_OFF = """() => {
   document.querySelectorAll("details").forEach(one => one.open = true);
   const boxes = [...document.querySelectorAll(".md-typeset__scrollwrap")];
