@@ -208,8 +208,8 @@ def peers() -> Figure:
 
 RIVALS = {
     "recommended": ("#d55e00", "o"),
-    "recommended, balanced": ("#b97a00", "o"),
-    "random, balanced": ("#0072b2", "s"),
+    "recommended balanced": ("#b97a00", "o"),
+    "random balanced": ("#0072b2", "s"),
     "InfoBatch": ("#00855f", "^"),
     "Ordered SGD": ("#b2558a", "v"),
 }

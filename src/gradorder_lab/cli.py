@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -92,13 +92,7 @@ def reproduce(
         try:
             command.reproduce(experiments or [], out, settings)
         except command.Interrupted as stopped:
-            again = shlex.join([*_command(), *sys.argv[1:]])
-            print(  # noqa: T201
-                f"Interrupted: {stopped.num_finished} of {stopped.num_asked} runs are finished and kept in {out}.\n"
-                f"To go on from there: {again}",
-                file=sys.stderr,
-            )
-            sys.exit(130)
+            _interrupted(f"{stopped.num_finished} of {stopped.num_asked} runs are finished and kept in {out}.")
 
 
 @app.command()
@@ -158,7 +152,8 @@ def compare(
         str,
         typer.Option(
             help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
-            "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test."
+            "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test. The first "
+            "three with -mini: the part that is shipped, also taken where there is no network."
         ),
     ] = "fashion-mnist",
     model: Annotated[
@@ -192,9 +187,13 @@ def compare(
         list[float] | None,
         typer.Option(help="What every method's search may choose from.", show_default="0.02, 0.05, 0.1, 0.2"),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Paired seeds; with fewer than 5 nothing can be told from noise.")
+    ] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
-    out: Annotated[Path, typer.Option(help="Directory for the rows; what is there is kept.")] = Path("runs/compare"),
+    out: Annotated[Path, typer.Option(help="Directory for rows and page; what is there is kept.")] = Path(
+        "runs/compare"
+    ),
     data_dir: Annotated[
         Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
     ] = None,
@@ -209,7 +208,18 @@ def compare(
         defaults = Task(f"{data}, {model}", data, model, epochs, batch_size, losses=losses)
         task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
         budgets = tuple(budget or command.Request.budgets)
-        command.compare(command.Request(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only), out)
+        asked = command.Request(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only)
+        try:
+            command.compare(asked, out)
+        except KeyboardInterrupt:
+            _interrupted(f"what is finished is kept in {out}.")
+
+
+def _interrupted(kept: str) -> NoReturn:
+    """Say how to go on."""
+    again = shlex.join([*_command(), *sys.argv[1:]])
+    print(f"Interrupted: {kept}\nTo go on from there: {again}", file=sys.stderr)  # noqa: T201
+    sys.exit(130)
 
 
 def _command() -> list[str]:

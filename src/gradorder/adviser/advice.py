@@ -23,7 +23,8 @@ class ScoreAdvice:
 
     Args:
         name: of the score; "remembered losses" are those that a training step has computed anyway.
-        cost: time to score a batch, as a part of the time to train on it (forward, backward, optimizer step).
+        cost: time to score a batch, as a part of the time to train on it (forward, backward, optimizer step); the
+            median over the rounds of the probe.
         rank_correlation: Spearman's, with the exact gradient norms; None where either is constant.
         gain: how many times lower the second moment of the gradient is, if examples are drawn in proportion to this
             score (raised by a tenth of its mean) and weighted, than if they are drawn uniformly.
@@ -52,7 +53,7 @@ class Advice:
     Args:
         num_examples: how many were probed.
         batch_size: of the training steps timed.
-        step_seconds: time of a training step on one batch, the fastest of three, averaged over the batches.
+        step_seconds: time of a training step on one batch, the median over the rounds of the probe.
         variation: coefficient of variation of the exact gradient norms.
         harder_half_share: the part of the sum of norms that the harder half of the examples holds.
         effective_share: mean(norm)^2 / mean(norm^2), the effective sample size over the number of examples; 1 where

@@ -1,10 +1,12 @@
 """The probe: a few batches of the user's own data, scored and trained on by a copy of the user's own model."""
 
 import copy
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import fmean
+from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +29,10 @@ Clock = Callable[[], float]
 
 MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
-_NUM_REPEATS = 3
+_NUM_ROUNDS = 24
+"""At least so many times is everything timed, over all batches, and at least three times on each of them."""
+
+_STEP = "step"
 
 _Result = TypeVar("_Result")
 
@@ -42,13 +47,13 @@ def advise(
     probe_batches: int = 8,
     collate_fn: Callable[[list[Any]], Batch] | None = None,
     seed: int = 0,
-    clock: Clock = time.perf_counter,
+    clock: Clock | None = None,
 ) -> Advice:
     """Whether ordering or selection is expected to pay for this model and these data, from a short probe.
 
     Random examples of the dataset are scored at the current weights by every score that serves the model, and trained
-    on by a copy of it, both timed on the same batches in turn: the fastest of three on each batch, so that other work
-    of the machine counts little. The rule behind the verdict:
+    on by a copy of it, both timed in turn, round after round on the same batches. What is told is the median over the
+    rounds, so that other work of the machine counts little. The rule behind the verdict:
 
     - A score's gain is mean(norm^2) / (mean(s) mean(norm^2 / s)) over the probed examples, with their exact gradient
       norms and s = score + mean(score) / 10: how many times lower the second moment of a gradient is that is drawn in
@@ -74,7 +79,8 @@ def advise(
         probe_batches: how many batches at most; a dataset smaller than one batch is probed whole.
         collate_fn: as in `DataLoader`.
         seed: of the choice of examples.
-        clock: the time in seconds.
+        clock: the time in seconds. If not given, the processor's for this thread where the model is on the CPU, as it
+            stands still while the machine does other work; else that on the wall.
 
     Raises:
         IterableDatasetError: the dataset is iterable-style or has no length.
@@ -93,21 +99,26 @@ def advise(
     checks.integer("probe_batches", probe_batches, minimum=1)
     checks.integer("seed", seed, minimum=0)
     model = with_whole_parameters(unwrapped(model))
-    stopwatch = _Stopwatch(clock, device_of(model))
+    stopwatch = _Stopwatch(clock or _clock_for(device_of(model)), device_of(model))
     with random_state_kept({device_of(model)}):
-        batches = _batches(dataset, _probed(length, size, probe_batches, seed), collate_fn, device_of(model))
+        probed = _probed(length, size, probe_batches, seed)
+        num_rounds = max(3, math.ceil(_NUM_ROUNDS / len(probed)))
+        batches = _batches(dataset, probed, collate_fn, device_of(model))
         first = next(batches)
         step = _training_step(model, losses or cross_entropy, optimizer)
         step(first)
         scores, refused = _serving(model, first, losses)
         values: dict[str, list[torch.Tensor]] = {name: [] for name in scores}
-        times: dict[str, list[float]] = {name: [] for name in ("step", *scores)}
+        times: dict[str, list[float]] = {name: [] for name in (_STEP, *scores)}
         for batch in _again(first, batches):
-            times["step"].append(stopwatch.timed(partial(step, batch))[0])
-            for name, score in scores.items():
-                seconds, scored = stopwatch.timed(partial(score, model, batch))
-                times[name].append(seconds)
-                values[name].append(scored)
+            actions = {_STEP: partial(step, batch)}
+            actions |= {name: partial(score, model, batch) for name, score in scores.items()}
+            for _ in range(num_rounds):
+                found = {name: stopwatch.timed(action) for name, action in actions.items()}
+                for name, (seconds, _) in found.items():
+                    times[name].append(seconds)
+            for name in scores:
+                values[name].append(found[name][1])
     return _advice(values, times, refused, size)
 
 
@@ -116,18 +127,21 @@ def _advice(
 ) -> Advice:
     arrays = {name: _joined(parts) for name, parts in values.items()}
     norms = arrays[EXACT]
-    step_seconds = fmean(times["step"])
-    if not step_seconds > 0:
-        raise ValueError(f"clock must go on while a step is taken, got a mean of {step_seconds} seconds")
+    if not min(times[_STEP]) > 0:
+        raise ValueError(f"clock must go on while a step is taken, got a step of {min(times[_STEP])} seconds")
+
+    def cost(name: str) -> float:
+        """Of scoring over that of the step in the same round: a machine that gets slower slows both."""
+        return median(scoring / step for scoring, step in zip(times[name], times[_STEP], strict=True))
 
     def of(name: str, scores: Array, cost: float) -> ScoreAdvice:
         return ScoreAdvice(name, cost, spread.rank_correlation(scores, norms), spread.gain(norms, scores))
 
-    measured = [of(name, scores, fmean(times[name]) / step_seconds) for name, scores in arrays.items()]
+    measured = [of(name, scores, cost(name)) for name, scores in arrays.items()]
     return Advice(
         num_examples=len(norms),
         batch_size=size,
-        step_seconds=step_seconds,
+        step_seconds=median(times[_STEP]),
         variation=spread.variation(norms),
         harder_half_share=spread.harder_half_share(norms),
         effective_share=spread.effective_share(norms),
@@ -205,6 +219,12 @@ def _serving(model: nn.Module, batch: Batch, losses: Losses | None) -> tuple[dic
     return scores, tuple(refused)
 
 
+def _clock_for(device: torch.device) -> Clock:
+    """The processor's time of this thread, but where nobody counts it finely, or another device does the work."""
+    is_counted = device.type == "cpu" and sys.platform != "win32"
+    return time.thread_time if is_counted else time.perf_counter
+
+
 class _Stopwatch:
     """Times what a device really does: it waits for it before and after."""
 
@@ -213,15 +233,12 @@ class _Stopwatch:
         self._device = device
 
     def timed(self, action: Callable[[], _Result]) -> tuple[float, _Result]:
-        """The seconds that it took at best, and what it gave."""
-        times = []
-        for _ in range(_NUM_REPEATS):
-            self._wait()
-            start = self._clock()
-            result = action()
-            self._wait()
-            times.append(self._clock() - start)
-        return min(times), result
+        """The seconds that it took, and what it gave."""
+        self._wait()
+        start = self._clock()
+        result = action()
+        self._wait()
+        return self._clock() - start, result
 
     def _wait(self) -> None:
         if self._device.type != "cpu":

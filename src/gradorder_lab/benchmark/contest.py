@@ -16,14 +16,13 @@ from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import Run
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.runs.recipe import Recipe
 from gradorder_lab.training.step_sizes import best_size
 
 BUDGETS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 WIDEST = 16.0
 """How far beyond the task's grid the search may go, as a factor."""
 
-Wanted = list[tuple[Recipe, int]]
+Wanted = list[tuple[CompareRecipe, int]]
 """Recipes, each with a number of seeds."""
 
 
@@ -85,6 +84,19 @@ class Contest:
         if error := refusal(self.task, method, max(self.budgets)):
             raise LabError(f"{method} cannot be run on {self.task.name}: {error}") from error
         return tuple(budget for budget in self.budgets if refusal(self.task, method, budget) is None)
+
+    def part_of(self, runs: Iterable[Run]) -> list[Run]:
+        """Those that belong to it, of all that a directory may hold: other methods, budgets, seeds and step sizes."""
+        of_methods = [run for run in runs if run.method in self.methods]
+        if len(self.task.step_sizes) == 1:
+            of_methods = [run for run in of_methods if not run.validates and run.step_size == self.task.step_sizes[0]]
+        searched, counting = (self.search_budget,), self.budgets
+        return [
+            run
+            for run in of_methods
+            if run.seed < (self.search_seeds if run.validates else self.seeds)
+            and run.budget in (searched if run.validates else counting)
+        ]
 
     def work(self, *, search_only: bool = False) -> tuple["Work", "Work"]:
         """What the search takes if no grid is widened, and what the rest takes."""

@@ -158,9 +158,9 @@ def _top_losses(given: Circumstances) -> Strategy:
 
 BASELINE = "random reshuffling"
 RECOMMENDED = "recommended"
-BALANCED = "recommended, balanced"
-FIXED_BUDGET = "recommended, fixed budget"
-RANDOM_BALANCED = "random, balanced"
+BALANCED = "recommended balanced"
+FIXED_BUDGET = "recommended fixed budget"
+RANDOM_BALANCED = "random balanced"
 """Balanced: with labels, for class-balanced batches."""
 
 METHODS: Mapping[str, Method] = {

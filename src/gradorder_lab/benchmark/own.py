@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gradorder as go
+from gradorder import testing
 from gradorder_lab.errors import LabError
 
 _MARK = "@"
@@ -22,10 +23,15 @@ def imported(name: str, option: str) -> Any:  # noqa: ANN401 - whatever it is
         sys.path.insert(0, here)
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+    except Exception as error:
         raise LabError(
-            f"{option} {name!r} must name something that can be imported, as module:name: {error}"
+            f"{option} {name!r} must name something that can be imported, as module:name: {in_short(error)}"
         ) from error
+
+
+def in_short(error: BaseException) -> str:
+    """What the user's own code, or torch within it, complains of, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def marked(name: str, option: str) -> str:
@@ -77,3 +83,14 @@ def ordering(marked_name: str) -> go.Ordering:
     if not isinstance(rule, go.Ordering):
         raise LabError(f"--method {name!r} must give a gradorder.Ordering, got {rule!r}")
     return rule
+
+
+def check_ordering(marked_name: str) -> None:
+    """Refuse a rule that does not keep the contract of orderings, before anything is trained by it."""
+    rule = ordering(marked_name)
+    try:
+        testing.check_ordering(rule)
+    except Exception as error:
+        raise LabError(
+            f"--method {unmarked(marked_name)!r} must keep the contract of orderings: {in_short(error)}"
+        ) from error

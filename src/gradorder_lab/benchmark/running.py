@@ -15,7 +15,7 @@ from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import Run, joined, rows_of, runs_in
 from gradorder_lab.runs import origin, sweep
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.runs.store import Store, only_one
+from gradorder_lab.runs.store import STORE, Store, only_one
 from gradorder_lab.runs.sweep import Piece
 
 _TRIED = 0.02
@@ -38,20 +38,30 @@ def compared(
     workspace = Workspace(data=data)
     facts = origin.facts() | {"threads": workspace.threads}
     with only_one(out), Store(out, facts) as store, _progress(console) as progress:
-        bar = progress.add_task(contest.task.name, total=None)
+        bar = progress.add_task("", total=None)
 
         def run_all(wanted: Wanted) -> None:
             missing = sweep.missing(wanted, store, workspace)
             pieces = in_random_order([piece for piece in missing if _identity(piece) not in have])
             num_wanted = sum(seeds for _, seeds in wanted)
-            progress.reset(bar, total=num_wanted, completed=num_wanted - len(pieces))
+            what = "searching step sizes" if any(recipe.validates for recipe, _ in wanted) else "runs that count"
+            described = f"{contest.task.name}: {what}"
+            progress.reset(bar, total=num_wanted, completed=num_wanted - len(pieces), description=described)
             sweep.run_all(pieces, store, jobs=jobs, cluster=None, on_finished=lambda _: progress.advance(bar))
 
         def found() -> list[Run]:
             return joined(known, runs_in(store, [contest.task]))
 
         carry_out(contest, found, run_all, search_only=search_only)
-        return found()
+        return contest.part_of(found())
+
+
+def num_there(contest: Contest, out: Path) -> int:
+    """How many runs of it the directory has already."""
+    if not (out / STORE).exists():
+        return 0
+    with Store(out) as store:
+        return len(contest.part_of(runs_in(store, [contest.task])))
 
 
 def _identity(piece: Piece) -> tuple[str, float, float, int, bool]:
@@ -93,13 +103,25 @@ def announced(contest: Contest, seconds: float, *, jobs: int, search_only: bool 
         search_only: without the runs that count.
     """
     searches, runs = contest.work(search_only=search_only)
-    hours = (searches.cost + runs.cost) * seconds / jobs / 3600
-    guess = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min" if hours >= 1 / 60 else f"{3600 * hours:.0f} s"
+    cost = searches.cost + runs.cost
+    whole = cost * seconds / jobs
     told = (
-        f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} runs to search and {runs.number} that "
-        f"count; plain training takes {seconds:.1f} s, all about {guess} with --jobs {jobs}"
+        f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} trainings to search step sizes and "
+        f"{runs.number} that count: {cost:.0f} times plain training, which takes {duration(seconds)}; all about "
+        f"{duration(whole)} with --jobs {jobs}"
     )
-    return told, hours
+    return told, whole / 3600
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> duration(4.25), duration(125), duration(9000)
+    ('4.2 s', '2 min', '2.5 h')
+    """
+    if seconds >= 3600:  # noqa: PLR2004 - an hour
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.1f} s"  # noqa: PLR2004 - a minute
 
 
 @contextmanager

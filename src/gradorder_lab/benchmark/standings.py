@@ -27,17 +27,34 @@ _HALF = 0.5
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Of accuracies in points, paired over seeds, with its 95% interval (Student's t); NaN where nothing was run."""
+class Mean:
+    """Over seeds, with its 95% interval (Student's t); NaN where nothing was run."""
 
     mean: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, differences: Array) -> Self:
+    def of(cls, numbers: Array) -> Self:
         """From one number for each seed."""
-        return cls(float(differences.mean()), *interval(differences))
+        return cls(float(numbers.mean()), *interval(numbers))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One budget of a method's curve.
+
+    Args:
+        budget: as it was asked for.
+        share: example gradients, of plain training's.
+        seconds: of the processor, mean.
+        accuracy: over seeds.
+    """
+
+    budget: float
+    share: float
+    seconds: float
+    accuracy: Mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +70,7 @@ class Standing:
         accuracy: mean at the full budget.
         difference: accuracy minus random reshuffling's, both at the full budget.
         at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
-        curve: example gradients, as a share of plain training's, and mean accuracy at each budget.
+        curve: cost and accuracy at each budget, the smallest first.
         num_seeds: paired.
     """
 
@@ -63,9 +80,9 @@ class Standing:
     savings: Mapping[str, Saving]
     spent: Mapping[str, float]
     accuracy: float
-    difference: Difference
-    at_half: Difference
-    curve: tuple[tuple[float, float], ...]
+    difference: Mean
+    at_half: Mean
+    curve: tuple[Point, ...]
     num_seeds: int
 
 
@@ -74,18 +91,32 @@ class Standings:
     """All methods on one task; those that were run at too few budgets or seeds to say anything are left out.
 
     Where runs are judged by their loss, all that is called accuracy is its negative: the larger, the better.
+
+    Args:
+        task: its name.
+        full: mean accuracy of random reshuffling at the full budget.
+        margin: what still counts as that.
+        rows: one for each method.
+        noise: standard deviation over seeds of random reshuffling's accuracy at the full budget; NaN of one seed.
+        measure: what runs are judged by.
     """
 
     task: str
     full: float
     margin: float
     rows: tuple[Standing, ...]
+    noise: float
     measure: Measure = ACCURACY
 
     @property
     def target(self) -> float:
         """The accuracy to reach."""
         return self.full - self.margin
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether seeds differ by more than a point of accuracy, or a percent of the loss."""
+        return self.noise > self.measure.margin(self.full, 1.0)
 
     def row(self, method: str) -> Standing | None:
         """Of this method; None where it has not been run."""
@@ -103,11 +134,12 @@ class Standings:
         random = methods.get(BASELINE)
         if random is None or 1.0 not in random.budgets:
             raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
-        full = float(random.curve(random.seeds, GRADIENTS).accuracy[-1].mean())
+        of_seeds = random.curve(random.seeds, GRADIENTS).accuracy[-1]
+        full, noise = float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else nan
         measure = of_task[0].measure
         margin = measure.margin(full, margin)
         rows = [_standing(name, found, random, margin) for name, found in methods.items() if found is not None]
-        return cls(task, full, margin, tuple(row for row in rows if row is not None), measure)
+        return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, measure)
 
 
 def all_standings(runs: Sequence[Run], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
@@ -174,17 +206,21 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     ours, theirs = curves[GRADIENTS]
     whole = float(theirs.cost[-1].mean())
     at_half = _at(_HALF * whole, ours) - _at(_HALF * whole, theirs)
-    shares, accuracies = ours.cost.mean(axis=1) / whole, ours.accuracy.mean(axis=1)
+    seconds = curves[CLOCK][0].cost
+    points = [
+        Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
+        for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
+    ]
     return Standing(
         name,
         found.step_size,
         found.is_at_edge,
         {cost: saving(*both, margin) for cost, both in curves.items()},
         {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()},
-        float(accuracies[-1]),
-        Difference.of(ours.accuracy[-1] - theirs.accuracy[-1]),
-        Difference.of(at_half),
-        tuple(zip(shares.tolist(), accuracies.tolist(), strict=True)),
+        points[-1].accuracy.mean,
+        Mean.of(ours.accuracy[-1] - theirs.accuracy[-1]),
+        Mean.of(at_half),
+        tuple(points),
         len(seeds),
     )
 
@@ -203,8 +239,9 @@ def _at(cost: float, curve: Curve) -> Array:
 
 def by_saving(rows: Sequence[Standing], cost: str = CLOCK) -> list[Standing]:
     """The one that saves most first; those that did not reach the target last, by accuracy."""
-    return sorted(rows, key=lambda row: (row.savings[cost].share, -row.accuracy if not _reached(row, cost) else 0.0))
 
+    def place(row: Standing) -> tuple[float, float]:
+        saved = row.savings[cost]
+        return (saved.share, 0.0) if saved.is_reached else (inf, -row.accuracy)
 
-def _reached(row: Standing, cost: str) -> bool:
-    return row.savings[cost].share < inf
+    return sorted(rows, key=place)

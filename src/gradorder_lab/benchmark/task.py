@@ -34,7 +34,10 @@ TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = 
 TEXTS = ("tinyshakespeare",)
 """Data sets of which an example has many targets."""
 
-DATA_NAMES = (*data_sets.SOURCES, *TABLES)
+SHIPPED = {f"{name}-mini": name for name, source in data_sets.SOURCES.items() if source.is_embedded}
+"""What comes along with the package: some thousand examples of a data set of images."""
+
+DATA_NAMES = (*data_sets.SOURCES, *SHIPPED, *TABLES)
 
 _HELD_OUT = 0.1
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
@@ -120,6 +123,12 @@ def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int
     if task.has_classes:
         for name, labelled in (("train", whole.train), ("test", whole.test)):
             _check_classes(labelled.labels, f"y_{name}", task.data)
+        if whole.num_classes > len(whole.train):
+            raise LabError(
+                f"{task.data}: y_train and y_test must hold classes 0, 1, 2, ..., fewer than examples, got "
+                f"{whole.num_classes - 1} with {len(whole.train)} examples; for targets that are no classes name a "
+                "function with --losses"
+            )
     if task.rarest == 1 and task.wrong_labels == 0:
         return whole
     generator = torch.Generator().manual_seed(seed)
@@ -138,6 +147,11 @@ def _load(data: str, num_train: int | None, directory: Path | None, validates: b
         return Split(train, test, num_classes)
     # before anything is spoilt: what chooses a step size is as the test set is
     held_out = round(_HELD_OUT * len(train))
+    if held_out == 0:
+        raise LabError(
+            f"{data}: x_train must hold enough examples to choose a step size by a tenth of them, got {len(train)}; "
+            "with a single --step-size none is chosen"
+        )
     part, measured = Subset.of(train).without(held_out, torch.Generator().manual_seed(_SPLIT_SEED))
     return Split(part, measured, num_classes)
 
@@ -146,6 +160,9 @@ def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple
     if data in data_sets.SOURCES:
         train, test = data_sets.load(data, data_dir=directory, size="cpu")
         return train if num_train is None else train.subset(num_train), test, train.num_classes
+    if data in SHIPPED:
+        train, test = data_sets.load(SHIPPED[data], data_dir=directory, size="mini")
+        return train, test, train.num_classes
     return TABLES[data](directory) if data in TABLES else _from_file(own.file_of(data, directory))
 
 
@@ -204,8 +221,8 @@ def own_losses(task: Task) -> Losses | None:
 def make_model(name: str, split: Split, seed: int) -> nn.Module:
     """The network with the start of this seed, the same for every method."""
     inputs, _ = split.train.batch(torch.zeros(1, dtype=torch.int64))
-    build = _builder(name)
-    return started(lambda: build(split.num_classes, tuple(inputs.shape[1:])), seed)
+    build, given = _builder(name), (split.num_classes, tuple(inputs.shape[1:]))
+    return started(lambda: build(*given), seed)
 
 
 def _builder(name: str) -> Callable[[int, tuple[int, ...]], nn.Module]:

@@ -1,24 +1,32 @@
-"""`gradorder compare`: a probe of a task, then the methods on it, with paired seeds."""
+"""`gradorder compare`: a probe of a task, then the methods on it, with paired seeds, and a page of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from rich.console import Console
 from torch.utils.data import Dataset
 
 import gradorder as go
+from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
+from gradorder_lab.benchmark.fit import check_fit
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
-from gradorder_lab.benchmark.running import compared
+from gradorder_lab.benchmark.running import announced, compared, num_there
 from gradorder_lab.benchmark.standings import Standings
-from gradorder_lab.benchmark.task import Split, Task
+from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data.examples import Batch, Examples
+from gradorder_lab.data.loading import data_directory
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS
+from gradorder_lab.runs import sweep
+from gradorder_lab.runs.recipe import Workspace
+from gradorder_lab.runs.store import STORE
+from gradorder_lab.show.comparison import cost_of_asking, write_comparison
 from gradorder_lab.show.standings import show_standings
 from gradorder_lab.training.network import NetworkRun, train_one_epoch
 
@@ -40,33 +48,54 @@ class Request:
     task: Task
     methods: tuple[str, ...] = ()
     budgets: tuple[float, ...] = (0.6, 0.8)
-    seeds: int = 3
+    seeds: int = 5
     jobs: int = 1
     data_dir: Path | None = None
     probe_only: bool = False
 
 
 def compare(request: Request, out: Path) -> None:
-    """Probe, compare, print."""
-    contest = planned(request)
-    data = _data_place(request)
+    """Check, probe, compare, print, write the page."""
     console = Console()
-    console.print(f"[bold]A probe of {request.task.name}, after one epoch of plain training[/bold]")
-    console.print(probe(contest.task, data).text, highlight=False, markup=False)
+    request = _at_hand(request, console)
+    contest, data = planned(request), _data_place(request)
+    check_fit(contest.task, tasks.load_split(contest.task, data, validates=False))
+    if len(contest.task.step_sizes) > 1:
+        tasks.load_split(contest.task, data, validates=True)  # is there anything to choose a step size by?
+    console.print(f"[bold]A probe of {contest.task.name}, after one epoch of plain training[/bold]")
+    run = _after_one_epoch(contest.task, data)
+    console.print(_probed(contest.task, run), highlight=False, markup=False)
     if request.probe_only:
         return
     console.print()
-    console.print(_announcement(contest), highlight=False, soft_wrap=True)
+    told, _ = announced(contest, contest.task.epochs * run.cost.seconds, jobs=request.jobs)
+    there = num_there(contest, out)
+    console.print(told + (f"; {there} are there already" if there else ""), highlight=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
-    show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
-    console.print(f"Rows: {out / 'runs.sqlite'}", highlight=False, soft_wrap=True)
+    standings = Standings.of(contest.task.name, contest.task.margin, runs)
+    show_standings(console, standings)
+    console.print(cost_of_asking(runs), highlight=False)
+    page = write_comparison(contest, standings, runs, out)
+    console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", highlight=False, soft_wrap=True)
 
 
-def _announcement(contest: Contest) -> str:
-    """What it takes, as if nothing of it were there yet."""
-    searches, runs = contest.work()
-    cost = f"{searches.cost + runs.cost:.0f} times plain training"
-    return f"{searches.number} trainings to search step sizes and {runs.number} that count: {cost}"
+def _at_hand(request: Request, console: Console) -> Request:
+    """The request, with the part that is shipped where a data set is neither here nor to be had by the network."""
+    name, shipped = request.task.data, f"{request.task.data}-mini"
+    if shipped not in tasks.SHIPPED or data_directory(request.data_dir) is not None:
+        return request
+    try:
+        data_sets.load(name, size="cpu")
+    except data_sets.DatasetNotFoundError:
+        source = data_sets.SOURCES[name]
+        console.print(
+            f"{source.title} could not be downloaded: its shipped part is used, {source.num_mini_train:,} examples to "
+            f"train on and {source.num_mini_test:,} to test with. --data-dir DIR, with its files in DIR, uses all.",
+            highlight=False,
+        )
+        called = request.task.name.replace(name, shipped, 1)
+        return replace(request, task=replace(request.task, name=called, data=shipped))
+    return request
 
 
 def planned(request: Request) -> Contest:
@@ -78,6 +107,12 @@ def planned(request: Request) -> Contest:
             f"got {unknown[0]!r}"
         )
     chosen = [name if name in METHODS else own.marked(name, "--method") for name in request.methods]
+    for name in chosen:
+        if name not in METHODS:
+            own.check_ordering(name)
+    for size in request.task.step_sizes:
+        if not 0 < size < inf:
+            raise LabError(f"--step-size must be positive and finite, got {size}")
     wrong = [budget for budget in request.budgets if not 0 < budget <= 1]
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
@@ -120,20 +155,25 @@ def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets
                 ) from error
 
 
-def probe(task: Task, data_dir: Path | None) -> go.Advice:
-    """The library's advice, one epoch of plain training after the start: before it, all gradients look alike."""
-    split = tasks.load_split(task, data_dir, validates=False)
-    model = _after_one_epoch(task, split).model
-    return go.advise(model, _MapStyle(split.train), losses=tasks.own_losses(task), batch_size=task.batch_size)
-
-
-def _after_one_epoch(task: Task, split: Split) -> NetworkRun:
+def _after_one_epoch(task: Task, data: Path | None) -> NetworkRun:
+    """Plain training, as the runs do it: before it all gradients look alike, and its time tells how long all takes."""
+    split = tasks.load_split(task, data, validates=False)
     given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
     run = benchmark_run(
         task, split, METHODS[BASELINE].build(given), step_size=min(task.step_sizes), length=float(task.epochs), seed=0
     )
-    train_one_epoch(run, 0)
+    with sweep.threads(Workspace().threads):
+        train_one_epoch(run, 0)
     return run
+
+
+def _probed(task: Task, run: NetworkRun) -> str:
+    """The library's advice; where it cannot be given, why. The comparison does not need it."""
+    try:
+        advice = go.advise(run.model, _MapStyle(run.train), losses=run.losses, batch_size=task.batch_size)
+    except ValueError as error:
+        return f"The probe cannot judge this network: {error}"
+    return advice.text
 
 
 class _MapStyle(Dataset[Batch]):

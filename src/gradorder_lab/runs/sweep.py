@@ -133,7 +133,7 @@ def _leave_with(parent: int) -> None:
 
 def run_piece(piece: Piece) -> list[Finished]:
     """Every run of a piece."""
-    with _threads(piece.workspace.threads):
+    with threads(piece.workspace.threads):
         return list(_runs(piece))
 
 
@@ -145,7 +145,8 @@ def _runs(piece: Piece) -> Iterator[Finished]:
 
 
 @contextmanager
-def _threads(number: int) -> Iterator[None]:
+def threads(number: int) -> Iterator[None]:
+    """So many threads of torch's, as every run has them."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

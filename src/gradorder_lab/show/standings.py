@@ -1,14 +1,15 @@
-"""What a comparison found, as a table for the terminal; and its numbers as text, for every other table."""
+"""What a comparison found: in one sentence, as a table for the terminal, and its numbers as text for other tables."""
 
 from math import isfinite, isnan
 
 from rich.console import Console
 from rich.table import Table
 
-from gradorder_lab.benchmark.curves import Saving
+from gradorder_lab.benchmark.curves import FEWEST, Saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
-from gradorder_lab.benchmark.standings import CLOCK, GRADIENTS, Difference, Standing, Standings, by_saving
+from gradorder_lab.benchmark.own import unmarked
+from gradorder_lab.benchmark.standings import CLOCK, GRADIENTS, Mean, Standing, Standings, by_saving
 
 NOT_REACHED = "not reached"
 HEAD = ("method", "step", "time to target", "gradients to target", "spent", "accuracy", "minus random", "at half")
@@ -17,14 +18,16 @@ HEAD = ("method", "step", "time to target", "gradients to target", "spent", "acc
 def show_standings(console: Console, standings: Standings) -> None:
     """Print it, with one sentence on what it says."""
     table = Table(title=heading(standings), box=None, padding=(0, 1), title_justify="left")
-    for name in (standings.measure.name if name == "accuracy" else name for name in HEAD):
+    for name in head(standings.measure):
         is_name = name == "method"  # never cut; the numbers may take two lines
         table.add_column(name, justify="left" if is_name else "right", no_wrap=is_name)
     for row in by_saving(standings.rows):
         table.add_row(*cells(row, standings.measure))
     console.print(table)
-    console.print(LEGEND.replace("accuracy", standings.measure.name), highlight=False)
-    console.print(cheapest(standings), highlight=False)
+    console.print(legend(standings.measure), highlight=False)
+    if told := warning(standings):
+        console.print(f"[yellow]{told}[/yellow]", highlight=False)
+    console.print(f"[bold]{answer(standings)}[/bold]", highlight=False)
 
 
 LEGEND = (
@@ -34,6 +37,16 @@ LEGEND = (
 )
 
 
+def legend(measure: Measure) -> str:
+    """What the columns are."""
+    return LEGEND.replace("accuracy", measure.name)
+
+
+def head(measure: Measure) -> tuple[str, ...]:
+    """The columns."""
+    return tuple(measure.name if name == "accuracy" else name for name in HEAD)
+
+
 def heading(standings: Standings) -> str:
     """The task, its target and its seeds."""
     numbers = sorted({row.num_seeds for row in standings.rows})
@@ -41,13 +54,13 @@ def heading(standings: Standings) -> str:
     told, sign = standings.measure.told, "less" if standings.measure == ACCURACY else "plus"
     parts = f"{told(standings.full).removesuffix('%')} {sign} {standings.margin:.3g}"
     target = f"target {told(standings.target)} ({parts})"
-    return f"{standings.task}: {target}, {seeds} seeds"
+    return f"{standings.task}: {target}, {seeds} seed{'' if seeds == '1' else 's'}"
 
 
 def cells(row: Standing, measure: Measure = ACCURACY) -> list[str]:
     """One method, as `HEAD` says."""
     return [
-        row.method,
+        unmarked(row.method),
         f"{row.step_size:g}" + (" (edge)" if row.is_at_edge else ""),
         saving_text(row.savings[CLOCK]),
         saving_text(row.savings[GRADIENTS]),
@@ -65,7 +78,11 @@ def saving_text(saving: Saving) -> str:
     '0.61 (0.55 to not reached)'
     >>> saving_text(Saving(0.2, 0.2, 0.31, is_bound=True, low_is_bound=True))
     '≤0.20 (≤0.20 to 0.31)'
+    >>> saving_text(Saving(float("nan"), float("nan"), float("nan")))
+    'unknown'
     """
+    if isnan(saving.share):
+        return "unknown"
     ends = f"({_share(saving.low, is_bound=saving.low_is_bound)} to {_share(saving.high)})"
     return f"{_share(saving.share, is_bound=saving.is_bound)} {ends}" if isfinite(saving.low) else NOT_REACHED
 
@@ -74,10 +91,10 @@ def _share(share: float, *, is_bound: bool = False) -> str:
     return f"{'≤' if is_bound else ''}{share:.2f}" if isfinite(share) else NOT_REACHED
 
 
-def difference_text(difference: Difference) -> str:
+def difference_text(difference: Mean) -> str:
     """Points with their interval.
 
-    >>> difference_text(Difference(-0.1, -0.25, 0.05))
+    >>> difference_text(Mean(-0.1, -0.25, 0.05))
     '−0.10 (−0.25 to +0.05)'
     """
     if isnan(difference.mean):
@@ -86,14 +103,50 @@ def difference_text(difference: Difference) -> str:
     return f"{difference.mean:+.2f}{ends}".replace("-", "−")
 
 
-def cheapest(standings: Standings) -> str:
-    """Which method was cheapest, in words."""
-    best = by_saving(standings.rows)[0]
-    time = best.savings[CLOCK]
-    if best.method == BASELINE or not time.is_reached:
-        return f"No method reached the target for less than {BASELINE}."
-    most = "at most " if time.is_bound else ""
+def answer(standings: Standings) -> str:
+    """Does it pay? In one sentence, with its interval.
+
+    Of the methods that are cheaper beyond noise the cheapest is named; where there is none, the cheapest of all.
+    """
+    rivals = [row for row in by_saving(standings.rows) if row.method != BASELINE]
+    if not rivals:
+        return f"Nothing was compared with {BASELINE}."
+    if isnan(rivals[0].savings[CLOCK].share):
+        return (
+            f"Not known: {BASELINE} reached the target with the smallest budget already. "
+            "Ask again with a smaller --budget, or fewer --epochs."
+        )
+    best = next((row for row in rivals if row.savings[CLOCK].high < 1), rivals[0])
+    time, among = best.savings[CLOCK], f", the cheapest of {len(rivals)}," if len(rivals) > 1 else ""
+    if not time.is_reached:
+        return f"No: no method reached the target, which {BASELINE} did."
+    is_sure = best.num_seeds >= FEWEST
+    told = (
+        f"{unmarked(best.method)}{among} reached the target in {_told(time, is_sure)} of the processor time that "
+        f"{BASELINE} takes, with {_told(best.savings[GRADIENTS], is_sure)} of its example gradients"
+    )
+    if not is_sure:
+        few = f"{best.num_seeds} seed{'' if best.num_seeds == 1 else 's'}"
+        return f"Not known: {told}, but {few} cannot tell that from noise. Ask again with --seeds {FEWEST} or more."
+    if time.high < 1:
+        return f"Yes: {told}."
+    return f"No: {told}." if time.low > 1 else f"No difference beyond noise: {told}."
+
+
+def _told(saving: Saving, is_sure: bool) -> str:
+    most = "at most " if saving.is_bound else ""
+    ends = f"{_share(saving.low, is_bound=saving.low_is_bound)} to {_share(saving.high)}"
+    return f"{most}{_share(saving.share)}" + (f" (95% interval {ends})" if is_sure else "")
+
+
+def warning(standings: Standings) -> str | None:
+    """Where seeds differ too much to see what is looked for; None where they do not."""
+    if not standings.is_noisy:
+        return None
+    is_accuracy = standings.measure == ACCURACY
+    by = f"{standings.noise:.1f} points" if is_accuracy else f"{abs(standings.noise / standings.full):.1%} of the loss"
+    least = "a point" if is_accuracy else "1%"
     return (
-        f"{best.method} reached it in {most}{time.share:.2f} of the time that {BASELINE} takes "
-        f"(95% interval {_share(time.low, is_bound=time.low_is_bound)} to {_share(time.high)}, over resampled seeds)."
+        f"Noisy: {BASELINE} alone differs by {by} from seed to seed (standard deviation), more than {least}. Small "
+        "differences cannot be seen. More --seeds, more --epochs or a larger test set make it less."
     )

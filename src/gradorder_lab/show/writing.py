@@ -6,7 +6,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gradorder_lab.judge import first_rule, paired
@@ -23,10 +23,13 @@ _TEMPLATES = "templates"
 
 def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
     """Write the page into `out`, whole or not at all, and return its path; `before` is shown beside its verdicts."""
-    text = render(page_of(summary, benchmark_for(out), before))
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / PAGE
-    unfinished = out / f".{PAGE}-{os.getpid()}"
+    return written(render(page_of(summary, benchmark_for(out), before)), out / PAGE)
+
+
+def written(text: str, path: Path) -> Path:
+    """The file with this text, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
@@ -43,15 +46,7 @@ def render(page: Page, *, live_version: str | None = None, whole: bool = True) -
         live_version: of a page that asks its server for newer versions of itself; None for a page on its own.
         whole: without it plotly is left out, for a page that has it already.
     """
-    environment = Environment(
-        loader=PackageLoader(__package__, _TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment.get_template("page.html.j2").render(
+    return template("page.html.j2").render(
         page=page,
         data=figure_data(page.figures),
         ticks=forest.TICKS,
@@ -64,12 +59,30 @@ def render(page: Page, *, live_version: str | None = None, whole: bool = True) -
         why_revised=first_rule.WHY,
         quantity=readable.quantity,
         command_for=command_for,
-        style=_own("page.css"),
+        style=style(),
         script=_own("page.js"),
         live_script=_own("live.js"),
         live_version=live_version,
         plotly=_plotly() if whole else "",
     )
+
+
+def template(name: str) -> Template:
+    """One of ours, in which whatever is put is escaped."""
+    environment = Environment(
+        loader=PackageLoader(__package__, _TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.get_template(name)
+
+
+def style() -> Markup:
+    """The style sheet of every page."""
+    return _own("page.css")
 
 
 def _plotly() -> str:

@@ -1,4 +1,5 @@
 import random
+import time
 
 import numpy as np
 import pytest
@@ -87,21 +88,48 @@ def test_costs_are_relative_to_the_training_step():
     assert scores["GradientNorm"].gain_per_time == scores["GradientNorm"].gain / 1.25
 
 
-def test_the_fastest_of_three_counts():
-    """Other work of the machine, in two of three calls, is not the model's."""
+@pytest.mark.parametrize("size", [50, 200])
+def test_other_work_of_the_machine_in_some_of_the_rounds_does_not_count(size):
+    """Fails where the mean is taken, or one round alone: with one batch as with four."""
     clock, calls = Clock(), []
     model, dataset = line(SKEWED)
 
     def disturbed(model, batch):
-        if model.training:
+        if len(batch[0]) > 1:
             calls.append(1)
-            clock.now += 4.0 if len(calls) % 3 == 0 else 50.0
-        else:
-            clock.now += 1.0
+            clock.now += (4.0 if model.training else 1.0) + (50.0 if len(calls) % 7 in (0, 3) else 0.0)
         return go.squared_error(model, batch)
 
-    advice = go.advise(model, dataset, losses=disturbed, clock=clock, batch_size=50)
+    advice = go.advise(model, dataset, losses=disturbed, clock=clock, batch_size=size)
     assert advice.step_seconds == 4.0
+    assert {score.cost for score in advice.scores[1:]} == {0.25}
+
+
+def test_a_machine_that_gets_slower_and_slower_slows_scores_and_steps_alike():
+    """Fails where all steps are timed before all scores, or medians are divided instead of taken of quotients."""
+    clock, calls = Clock(), []
+    model, dataset = line(SKEWED)
+
+    def slower(model, batch):
+        if len(batch[0]) > 1:
+            calls.append(1)
+            clock.now += (4.0 if model.training else 1.0) * 1.01 ** len(calls)
+        return go.squared_error(model, batch)
+
+    advice = go.advise(model, dataset, losses=slower, clock=clock, batch_size=50)
+    assert {score.name: score.cost for score in advice.scores[1:]} == pytest.approx(
+        {"GradientNorm": 0.25 * 1.01, "Loss": 0.25 * 1.01**2, "LastLayerBound": 0.25 * 1.01**3}, rel=0.02
+    )
+
+
+def test_on_the_cpu_the_processor_is_timed_and_not_the_wall(monkeypatch):
+    """What waits for its turn on a busy machine costs nothing."""
+    clock = Clock()
+    monkeypatch.setattr(time, "thread_time", clock)
+    model, dataset = line(SKEWED)
+    advice = go.advise(model, dataset, losses=timed_losses(clock, step=4.0, scoring=1.0), batch_size=50)
+    assert advice.step_seconds == 4.0
+    assert by_name(advice)["GradientNorm"].cost == 0.25
 
 
 @pytest.mark.parametrize(("scoring", "verdict"), [(0.5, "likely"), (1.0, "unclear"), (8.0, "unlikely")])

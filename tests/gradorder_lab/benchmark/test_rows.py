@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gradorder_lab.benchmark.methods import BASELINE
+from gradorder_lab.benchmark import standard_tasks
+from gradorder_lab.benchmark.methods import BASELINE, METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import join, joined, read_rows, runs_in, write_rows
+from gradorder_lab.benchmark.rows import RESULTS, join, joined, read_rows, rows_of, runs_in, write_rows
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.store import Store
@@ -77,3 +79,11 @@ def test_what_holds_no_rows_is_refused(tmp_path):
     (tmp_path / "other.parquet").write_text("something else")
     with pytest.raises(LabError, match=r"other\.parquet cannot be read as rows of the benchmark"):
         read_rows(tmp_path / "other.parquet")
+
+
+def test_shipped_rows_are_of_tasks_and_methods_as_they_are_now():
+    """So that `known` rows are not run again; and names can be listed with commas between them."""
+    rows = read_rows(Path(__file__).parents[3] / "results" / RESULTS)
+    assert {run.method for run in rows} <= set(METHODS)
+    assert len(rows) == sum(len(rows_of(task, rows)) for task in standard_tasks.ALL)
+    assert not [name for name in METHODS if "," in name]

@@ -222,7 +222,7 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
         ({"budgets": (1.5,)}, r"--budget must be in \(0, 1\], got 1.5"),
         (
             {"budgets": (0.3,), "methods": (FIXED_BUDGET,)},
-            "recommended, fixed budget cannot have --budget 0.3 with --epochs 4: budget must be more than 0.5",
+            "recommended fixed budget cannot have --budget 0.3 with --epochs 4: budget must be more than 0.5",
         ),
     ],
 )
