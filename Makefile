@@ -15,7 +15,7 @@ OUT ?= runs
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test quick elsewhere floor newest lint docs pictures check format bench zoo soak dist clean
+.PHONY: help reproduce results test quick elsewhere floor newest lint docs generated check format bench zoo soak dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -48,7 +48,8 @@ lint: $(VENV)/.installed-dev  ## format check, lint, strict types, import rules
 docs: $(VENV)/.installed-dev  ## build the documentation in site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-pictures: $(VENV)/.installed-dev  ## draw the pictures of README and docs from results/
+generated: $(VENV)/.installed-dev  ## write from results/ what README and docs say of them, and draw their pictures
+	$(BIN)/python scripts/generated.py
 	$(BIN)/python scripts/pictures.py
 
 check: lint test  ## everything that CI runs

@@ -110,7 +110,33 @@ def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path):
     committed = {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()}
     assert drawn.keys() == committed.keys()
     changed = [name for name in drawn if not svg.is_same(drawn[name], committed[name])]
-    assert not changed, "run `make pictures`: the results have changed, or the way they are drawn"
+    assert not changed, "run `make generated`: the results have changed, or the way they are drawn"
+
+
+def test_what_is_said_of_the_results_is_what_the_command_writes():
+    generated = loaded("generated")
+    text = "\n".join(path.read_text() for path in generated.DOCUMENTS)
+    names = re.findall(r"^<!-- (\w+) -->$", text, flags=re.MULTILINE)
+    assert set(names) == {*generated.PARTS, "end"}
+    assert len(names) == 2 * names.count("end")
+    for path in generated.DOCUMENTS:
+        assert generated.filled(path.read_text()) == path.read_text(), "run `make generated`: the results have changed"
+
+
+def test_the_promise_names_the_worst_task_and_those_where_nothing_is_left_out(tmp_path, monkeypatch):
+    generated = loaded("generated")
+    monkeypatch.setattr(generated, "RESULTS", tmp_path)
+    plain, worse = {0.25: 75.0, 1.0: 77.0}, {0.25: 75.0, 1.0: 76.7}
+    found = {"terrain, 2-layer": (worse, 0.6), "mnist, 2-layer": (plain, 1.0), "fashion-mnist, 2-layer": (plain, 0.4)}
+    rows = []
+    for task, (accuracies, cost) in found.items():
+        rows += rows_of("random reshuffling", plain, task=task)
+        rows += rows_of("recommended", accuracies, task=task, cost=cost)
+    write_rows(rows, tmp_path / "benchmark.parquet")
+    said = " ".join(generated.promise().split())
+    assert "On 2 of 3 tasks this took 0.40 to 0.60 of the gradients of tuned random reshuffling, on the others" in said
+    assert "on none did the mean accuracy end more than 0.30 points behind" in said
+    assert "| terrain, 2-layer | 0.60 | −0.30 (−0.30 to −0.30) |" in generated.tasks()
 
 
 PICTURE = """\

@@ -6,12 +6,6 @@ from pathlib import Path
 import pytest
 from mktestdocs import check_md_file
 
-from gradorder_lab import paper
-from gradorder_lab.benchmark.methods import RECOMMENDED
-from gradorder_lab.benchmark.rows import RESULTS, read_rows
-from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
-from gradorder_lab.runs import shipped
-from gradorder_lab.show.standings import difference_text
 from test_bad_inputs import EVERY
 
 ROOT = Path(__file__).parent.parent
@@ -99,18 +93,6 @@ def test_the_cost_of_scores_is_the_measured_one():
         assert shown == [row[name] for name in ("LastLayerBound", "LogitError", "Loss")]
 
 
-def test_what_the_default_saves_is_what_was_measured():
-    text = " ".join(README.read_text().split())
-    standings = {one.task: one.row(RECOMMENDED) for one in all_standings(read_rows(ROOT / "results" / RESULTS))}
-    fashion, terrain = standings["fashion-mnist, 2-layer"], standings["terrain, 2-layer"]
-    half = difference_text(fashion.at_half)
-    assert (
-        f"spends {fashion.spent[GRADIENTS]:.2f} of the gradients and ends {difference_text(fashion.difference)}" in text
-    )
-    assert f"with as many gradients it is {half} points ahead" in text
-    assert f"{terrain.spent[GRADIENTS]:.2f} of the gradients, {difference_text(terrain.difference)} points" in text
-
-
 def test_the_reliability_table_is_the_measured_one():
     document = (DOCS / "reliability.md").read_text()
     rows = rows_of("reliability.csv")
@@ -121,19 +103,6 @@ def test_the_reliability_table_is_the_measured_one():
     assert int(properties["tried"]) >= 100_000
     assert sum(int(row["tried"]) for row in rows if row["what"].endswith("rows lost")) >= 100
     assert f"value: {len(EVERY)} |" in document
-
-
-@pytest.mark.parametrize("document", [README, DOCS / "paper.md"], ids=lambda path: path.name)
-def test_the_verdicts_are_those_of_the_shipped_results(document):
-    summary = shipped.shipped_summary()
-    lines = re.findall(r"^\| (C\d+): .*? \| ([a-z ]+)(\(.*?\))?", document.read_text(), flags=re.MULTILINE)
-    shown = {name: (verdict.strip(), readings) for name, verdict, readings in lines}
-    for claim in paper.claims(summary):
-        verdict, readings = shown.pop(claim.name)
-        assert verdict == claim.verdict
-        holds, counted = claim.readings
-        assert readings == (f"({holds} of {counted})" if counted else "")
-    assert shown == {}
 
 
 def test_nothing_in_the_project_unpickles_or_uses_global_random_numbers():
