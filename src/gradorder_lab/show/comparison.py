@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gradorder_lab.benchmark.contest import Contest
+from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.rows import Run
@@ -163,9 +164,13 @@ class Plot:
         return cls(
             tuple(line(row) for row in standings.rows),
             tuple((x(tick), f"{tick:g}") for tick in ticks(0.0, most)),
-            tuple((y(tick), standings.measure.told(tick)) for tick in ticks(low, high)),
+            tuple((y(tick), _tick(tick, standings)) for tick in ticks(low, high)),
             y(standings.target),
         )
+
+
+def _tick(goodness: float, standings: Standings) -> str:
+    return f"{goodness:g}%" if standings.measure == ACCURACY else f"{-goodness:g}"
 
 
 def _words(point: Point, standings: Standings) -> str:
