@@ -142,7 +142,7 @@ class Plot:
         means = [point.accuracy.mean for point in points if isfinite(point.accuracy.mean)]
         span = max(max(means) - min(means), 4 * standings.margin)
         low, high = min(*means, standings.target) - _ROOM * span, max(means) + _ROOM * span
-        most = max(getattr(point, column) for point in points) * 1.04
+        most = float(max(getattr(point, column) for point in points)) * 1.04
 
         def x(cost: float) -> float:
             return round(100 * cost / most, 2)

@@ -99,7 +99,7 @@ def asked(tmp_path, monkeypatch):
         ({"losses": "mean"}, r"--losses .* must give one number per example, shape \(8,\) here, got shape \(\)"),
         ({"losses": "of_a_model"}, "--losses .* must fit the data, .* got TypeError: .*positional argument"),
         ({"losses": "detached"}, "--losses .* got numbers without grad"),
-        ({"methods": ("Backwards",)}, r"--method .*:Backwards' must keep the contract of orderings: .* frozen=True"),
+        ({"methods": ("Backwards",)}, r"--method .*:Backwards' must keep the contract of orderings: .*frozen=True"),
         ({"step_sizes": (0.1, -0.2)}, r"--step-size must be positive and finite, got -0.2"),
         ({"step_sizes": (0.0,)}, r"--step-size must be positive and finite, got 0.0"),
         ({"step_sizes": (float("nan"),)}, r"--step-size must be positive and finite, got nan"),
