@@ -111,7 +111,7 @@ def advise(
         values: dict[str, list[torch.Tensor]] = {name: [] for name in scores}
         times: dict[str, list[float]] = {name: [] for name in (_STEP, *scores)}
         for batch in _again(first, batches):
-            actions = {_STEP: partial(step, batch)}
+            actions: dict[str, Callable[[], Any]] = {_STEP: partial(step, batch)}
             actions |= {name: partial(score, model, batch) for name, score in scores.items()}
             for _ in range(num_rounds):
                 found = {name: stopwatch.timed(action) for name, action in actions.items()}

@@ -63,12 +63,14 @@ def compare(request: Request, out: Path) -> None:
     if len(contest.task.step_sizes) > 1:
         tasks.load_split(contest.task, data, validates=True)  # is there anything to choose a step size by?
     console.print(f"[bold]A probe of {contest.task.name}, after one epoch of plain training[/bold]")
-    run = _after_one_epoch(contest.task, data)
-    console.print(_probed(contest.task, run), highlight=False, markup=False)
+    with sweep.threads(Workspace().threads):  # as every run
+        run = _after_one_epoch(contest.task, data)
+        advice = _probed(contest.task, run)
+    console.print(str(advice), highlight=False, markup=False)
     if request.probe_only:
         return
     console.print()
-    told, _ = announced(contest, contest.task.epochs * run.cost.seconds, jobs=request.jobs)
+    told, _ = announced(contest, _plain_seconds(contest.task, run, advice), jobs=request.jobs)
     there = num_there(contest, out)
     console.print(told + (f"; {there} are there already" if there else ""), highlight=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
@@ -162,18 +164,22 @@ def _after_one_epoch(task: Task, data: Path | None) -> NetworkRun:
     run = benchmark_run(
         task, split, METHODS[BASELINE].build(given), step_size=min(task.step_sizes), length=float(task.epochs), seed=0
     )
-    with sweep.threads(Workspace().threads):
-        train_one_epoch(run, 0)
+    train_one_epoch(run, 0)
     return run
 
 
-def _probed(task: Task, run: NetworkRun) -> str:
+def _probed(task: Task, run: NetworkRun) -> go.Advice | str:
     """The library's advice; where it cannot be given, why. The comparison does not need it."""
     try:
-        advice = go.advise(run.model, _MapStyle(run.train), losses=run.losses, batch_size=task.batch_size)
+        return go.advise(run.model, _MapStyle(run.train), losses=run.losses, batch_size=task.batch_size)
     except ValueError as error:
         return f"The probe cannot judge this network: {error}"
-    return advice.text
+
+
+def _plain_seconds(task: Task, run: NetworkRun, advice: go.Advice | str) -> float:
+    """How long plain training takes, by its first epoch; much of a short one is what is done only once."""
+    steps = inf if isinstance(advice, str) else run.cost.updates * advice.step_seconds
+    return task.epochs * min(run.cost.seconds, steps)
 
 
 class _MapStyle(Dataset[Batch]):

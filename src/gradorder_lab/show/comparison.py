@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gradorder_lab.benchmark.contest import Contest
+from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.rows import Run
@@ -141,7 +142,7 @@ class Plot:
         means = [point.accuracy.mean for point in points if isfinite(point.accuracy.mean)]
         span = max(max(means) - min(means), 4 * standings.margin)
         low, high = min(*means, standings.target) - _ROOM * span, max(means) + _ROOM * span
-        most = max(getattr(point, column) for point in points) * 1.04
+        most = float(max(getattr(point, column) for point in points)) * 1.04
 
         def x(cost: float) -> float:
             return round(100 * cost / most, 2)
@@ -163,9 +164,13 @@ class Plot:
         return cls(
             tuple(line(row) for row in standings.rows),
             tuple((x(tick), f"{tick:g}") for tick in ticks(0.0, most)),
-            tuple((y(tick), standings.measure.told(tick)) for tick in ticks(low, high)),
+            tuple((y(tick), _tick(tick, standings)) for tick in ticks(low, high)),
             y(standings.target),
         )
+
+
+def _tick(goodness: float, standings: Standings) -> str:
+    return f"{goodness:g}%" if standings.measure == ACCURACY else f"{-goodness:g}"
 
 
 def _words(point: Point, standings: Standings) -> str:

@@ -75,7 +75,7 @@ def test_it_announces_runs_and_joins(script, tmp_path, monkeypatch, capsys):
     )
     script.main()
     told = capsys.readouterr().out
-    assert "tiny: 2 methods, 0 runs to search and 28 that count; plain training takes" in told
+    assert "tiny: 2 methods, 0 trainings to search step sizes and 28 that count" in told
     assert "shuffle once" in told
     found = rows.read_rows(tmp_path / "rows.parquet")
     assert len(found) == 28

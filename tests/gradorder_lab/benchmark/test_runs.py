@@ -1,5 +1,6 @@
 """Real runs of every method on a tiny file, and what the command makes of it."""
 
+import html
 import re
 from dataclasses import replace
 
@@ -210,9 +211,35 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "expected from this probe" in told
     assert re.search(r"\d+ trainings to search step sizes and \d+ that count: \d+ times plain training", told)
+    assert re.search(r"which takes [\d.]+ (s|min); all about [\d.]+ (s|min) with --jobs 1", told)
+    assert "own: runs that count" in told
     assert "target" in told
     assert FIXED_BUDGET in told
     assert "random reshuffling" in told
+    assert "took 8 trainings, 0 to search step sizes and 8 that count: " in " ".join(told.split())
+    assert f"Page: {tmp_path / 'compare.html'}" in told
+    page = html.unescape((tmp_path / "compare.html").read_text())
+    assert answer_of(told) in page
+    assert "fashion" not in page  # the benchmark that comes along is somebody else's
+
+
+def answer_of(told):
+    return " ".join(told.split()).partition("paired seeds. ")[2].partition(" To know this")[0]
+
+
+def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys):
+    """Another number of seeds, other budgets, another method, a search: only what is asked for counts."""
+    asked = command.Request(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
+    command.compare(replace(asked, budgets=(0.5,), seeds=1, methods=("shuffle once",)), tmp_path)
+    searching = replace(own_task, step_sizes=(0.02, 0.04))
+    command.compare(replace(asked, task=searching, seeds=1), tmp_path)
+    capsys.readouterr()
+    command.compare(asked, tmp_path)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "; 1 are there already" in told  # plain training with seed 0
+    assert "shuffle once" not in told
+    assert "2 seeds" in told
+    assert "took 8 trainings, 0 to search" in told
 
 
 @pytest.mark.parametrize(
@@ -241,6 +268,10 @@ def test_wrong_settings_are_refused_before_anything_runs(own_task, change, messa
         ({"y_train": np.array([0, 1])}, "y_train must have one row per row of x_train"),
         ({"y_test": np.array(1)}, "y_test must have one row per row of x_test"),
         ({"y_test": np.array([0, -1, 1])}, "y_test must hold classes 0, 1, 2, ..., got -1"),
+        (
+            {"y_train": np.array([0, 9, 1])},
+            "must hold classes 0, 1, 2, ..., fewer than examples, got 9 with 3 examples",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, arrays, message):

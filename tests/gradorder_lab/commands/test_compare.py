@@ -1,0 +1,65 @@
+"""`gradorder compare` at its edges: no network, Ctrl-C."""
+
+import sys
+
+import pytest
+import torch
+
+from gradorder_lab import cli
+from gradorder_lab import data as data_sets
+from gradorder_lab.benchmark import task as tasks
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.commands import compare as command
+from gradorder_lab.data import download, loading
+from gradorder_lab.data.loading import DATA_VARIABLE
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    def refused(*_):
+        raise download.DownloadError("no network")
+
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    monkeypatch.setattr(loading, "fetch", refused)
+    monkeypatch.setattr(loading, "cache_dir", lambda: tmp_path)
+
+
+def test_without_a_network_the_shipped_part_is_used_and_it_says_so(offline, tmp_path, capsys):
+    asked = command.Request(Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), probe_only=True)
+    command.compare(asked, tmp_path / "out")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "MNIST could not be downloaded: its shipped part is used, 5,000 examples to train on and 1,000 to" in told
+    assert "A probe of mnist-mini, 2-layer" in told
+
+
+def test_the_shipped_part_is_a_task_of_its_own_and_its_examples_are_those_of_the_package(offline):
+    split = tasks.load_split(Task("t", "mnist-mini", "2-layer", 1), None, validates=False)
+    train, test = data_sets.load("mnist", size="mini", download=False)
+    assert (len(split.train), len(split.test), split.num_classes) == (5000, 1000, 10)
+    assert torch.equal(split.train.labels, train.labels)
+    assert torch.equal(split.test.labels, test.labels)
+
+
+def test_a_directory_that_was_named_has_to_have_the_files(offline, tmp_path):
+    asked = command.Request(Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data_dir=tmp_path, probe_only=True)
+    with pytest.raises(data_sets.DatasetNotFoundError, match="MNIST was not found: not in"):
+        command.compare(asked, tmp_path / "out")
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "compared", interrupted)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["compare", "--data", "mnist-mini", "--epochs", "1", "--method", "recommended", "--out", "the out"]
+    monkeypatch.setattr(sys, "argv", ["gradorder", *arguments])
+    with pytest.raises(SystemExit) as raised:
+        cli.main()
+    assert raised.value.code == 130
+    said = capsys.readouterr().err
+    assert "Interrupted: what is finished is kept in the out." in said
+    assert (
+        "To go on from there: gradorder compare --data mnist-mini --epochs 1 --method recommended --out 'the out'"
+        in said
+    )
