@@ -1,5 +1,6 @@
 import os
 import signal
+from pathlib import Path
 
 # Two workers share two cores: each of them, and what it starts, computes on one. Must be said before torch is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -40,6 +41,28 @@ def _seeded():
     torch.manual_seed(0)
 
 
+TESTS = Path(__file__).parent
+LONGEST = (
+    "test_docs.py",
+    "gradorder_lab/training/test_data_parallel.py",
+    "gradorder_lab/show/test_browser.py",
+    "gradorder_lab/show/test_live.py",
+    "gradorder_lab/runs/test_sweep.py",
+    "gradorder/scores/test_zoo_of_other_kinds.py",
+    "gradorder/scores/test_zoo.py",
+    "test_examples.py",
+    "gradorder/scores/graph/test_rules.py",
+    "gradorder/integrations/test_transformers.py",
+    "gradorder/integrations/test_lightning.py",
+    "gradorder_lab/show/test_writing.py",
+)
+"""Files that take longest: they come first, so that at the end no worker waits for one of them."""
+
+
 def pytest_collection_modifyitems(items):
+    if missing := [name for name in LONGEST if not (TESTS / name).exists()]:
+        raise pytest.UsageError(f"LONGEST must name files of tests, got {missing}")
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     if named := [item.nodeid for item in items if has_address(item.nodeid)]:
         raise pytest.UsageError(f"a name must be the same in every worker: use ids=without_address for {named[0]}")

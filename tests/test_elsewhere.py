@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from chromium import running_chromium
 
 ROOT = Path(__file__).parent.parent
 
@@ -68,3 +69,11 @@ def test_a_process_says_what_it_sees(elsewhere, monkeypatch, capfd):
     for setting in elsewhere.settings():
         for name in setting.seen:
             assert {"mkl": "CNR:", "onednn": "isa:"}.get(name, f"seen {name}: ") in shown
+
+
+def test_without_chromium_one_line_says_what_is_left_out_and_why(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(pytest.skip.Exception) as left_out, running_chromium():
+        pass
+    (line,) = str(left_out.value).splitlines()
+    assert line.startswith("left out: they open the page in chromium, and there is none on PATH")

@@ -7,10 +7,13 @@ import importlib.util
 import io
 import multiprocessing
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -67,6 +70,25 @@ class Started:
         self.process.kill()
         self.process.join()
         self.stdout.close()
+
+
+@contextmanager
+def interpreter(*arguments, **settings):
+    """A new interpreter in a session of its own: both end with the block, however that ends."""
+    with subprocess.Popen([sys.executable, *arguments], start_new_session=True, **settings) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):  # if nobody is left
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def until(is_true, process, seconds=300):
+    """Wait until it is true, or the process has ended; the deadline is one for the busiest of machines."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and not is_true():
+        assert time.monotonic() < deadline, f"not after {seconds} seconds"
+        time.sleep(0.05)
 
 
 def _alone(sender, file, name, arguments):

@@ -14,7 +14,7 @@ from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from gradorder_lab.runs.recipe import Array
 
@@ -86,8 +86,8 @@ def _outside(num_seeds: int) -> float:
     """
     if num_seeds == 1:
         return 0.0
-    wide = stats.t.ppf((1 + LEVEL) / 2, num_seeds - 1) * np.sqrt(num_seeds / (num_seeds - 1))
-    return float(stats.norm.sf(wide))
+    wide = special.stdtrit(num_seeds - 1, (1 + LEVEL) / 2) * np.sqrt(num_seeds / (num_seeds - 1))
+    return float(special.ndtr(-wide))
 
 
 def _shares(method: Curve, random: Curve, margin: float, weights: Array) -> tuple[Array, NDArray[np.bool_]]:

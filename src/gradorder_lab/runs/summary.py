@@ -28,10 +28,10 @@ class Band:
     high: Array
 
     @classmethod
-    def of(cls, values: Array) -> Self:
-        """From one line per seed."""
-        low, high = np.quantile(values, _QUANTILES, axis=0)
-        return cls(values.mean(0), low, high)
+    def of_all(cls, tables: Array) -> list[Self]:
+        """From tables with one line per seed, all at once: numpy takes longer for each than for all of them."""
+        low, high = np.quantile(tables, _QUANTILES, axis=1)
+        return [cls(*band) for band in zip(tables.mean(1), low, high, strict=True)]
 
     def with_others(self, other: "Band", share: float) -> "Band":
         """Over the seeds of both, of which the other has this share: the mean, and at least what 90% lie between."""
@@ -59,11 +59,11 @@ class RecipeSummary:
     def of(cls, rows: Mapping[int, Rows], environments: Sequence[int] = ()) -> Self:
         """From the rows of every seed: of the columns that all of them have."""
         names = [name for name in next(iter(rows.values())) if all(name in run for run in rows.values())]
-        tables = {name: np.array([run[name] for run in rows.values()]) for name in names}
+        tables = np.array([[run[name] for run in rows.values()] for name in names])
         return cls(
             np.array(list(rows), dtype=np.int64),
-            {name: table[:, -1].copy() for name, table in tables.items()},
-            {name: Band.of(table) for name, table in tables.items()},
+            dict(zip(names, tables[:, :, -1].copy(), strict=True)),
+            dict(zip(names, Band.of_all(tables), strict=True)),
             np.array(environments, dtype=np.int64),
         )
 

@@ -1,15 +1,13 @@
 import itertools
 import random
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import Started
 from torch.nn import functional as F
 
 import gradorder as go
@@ -207,35 +205,26 @@ def test_step_sizes_by_hand():
 
 # ---------------------------------------------------------------- checkpoints
 
-RUNNER = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_network import of_method
-from gradorder_lab.runs.recipe import Workspace
-import torch
-torch.set_num_threads(1)
-workspace = Workspace(checkpoints=Path(sys.argv[1]))
-print("ready", flush=True)
-of_method("mini ordered", "first", start_epoch=2, epochs=12).run(0, workspace)
-"""
+LONG = of_method("mini ordered", "first", start_epoch=2, epochs=12)
+
+
+def runs_with_checkpoints(folder):
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    LONG.run(0, Workspace(checkpoints=folder))
 
 
 def test_killed_at_random_moments_a_run_ends_with_the_same_rows(tmp_path):
-    straight = numbers(of_method("mini ordered", "first", start_epoch=2, epochs=12).run(0))
-    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(Path(__file__).parent)]
+    straight = numbers(LONG.run(0))
     moments = random.Random(1)
     num_killed = 0
     for _ in range(4):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "ready\n"
+        with Started(runs_with_checkpoints, tmp_path) as runner:
+            assert runner.stdout.readline() == "ready\n"
             time.sleep(moments.uniform(0.0, 0.5))
-            num_killed += process.poll() is None
-            process.send_signal(signal.SIGKILL)
+            num_killed += runner.process.is_alive()
     assert num_killed > 0
-    recipe = of_method("mini ordered", "first", start_epoch=2, epochs=12)
-    assert numbers(recipe.run(0, Workspace(checkpoints=tmp_path))) == straight
+    assert numbers(LONG.run(0, Workspace(checkpoints=tmp_path))) == straight
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])

@@ -1,7 +1,6 @@
-import os
+import resource
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from processes import Started
 
 from gradorder_lab.runs.recipe import Recipe
 from gradorder_lab.runs.store import STORE, Store, StoreError, only_one
@@ -67,27 +67,21 @@ def test_a_finished_run_is_never_overwritten(tmp_path):
         assert store.rows(RECIPE)[1]["loss"][1] == np.pi
 
 
-WRITER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_store import RECIPE
-from gradorder_lab.runs.store import Store
-with Store(Path(sys.argv[1])) as store:
-    for seed in range(10**6):
-        store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
-        print(seed, flush=True)
-"""
+def writes(directory):
+    with Store(directory) as store:
+        for seed in range(10**6):
+            store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
+            sys.stdout.write(f"{seed}\n")
+            sys.stdout.flush()
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.013, 0.1])
 def test_what_was_added_survives_kill_9(tmp_path, wait):
-    command = [sys.executable, "-c", WRITER, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "0\n"
+    with Started(writes, tmp_path) as writer:
+        assert writer.stdout.readline() == "0\n"
         time.sleep(wait)
-        process.send_signal(signal.SIGKILL)
-        said = ["0", *process.stdout.read().split()]
+        writer.process.kill()
+        said = ["0", *writer.stdout.read().split()]
     with Store(tmp_path) as store:
         rows = store.rows(RECIPE)
         assert len(said) <= len(rows) <= len(said) + 1  # one may be written and not yet said
@@ -126,45 +120,40 @@ def test_a_file_in_the_way_is_named(tmp_path):
         Store(tmp_path / "file")
 
 
+def stays_in(directory):
+    with only_one(directory):
+        sys.stdout.write("in\n")
+        sys.stdout.flush()
+        signal.pause()
+
+
 def test_only_one_process_runs_in_a_directory(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from gradorder_lab.runs.store import only_one\n"
-        "with only_one(Path(sys.argv[1])):\n    print('in', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "in\n"
+    with Started(stays_in, tmp_path) as other:
+        assert other.stdout.readline() == "in\n"
         with pytest.raises(StoreError, match="another gradorder is running in"), only_one(tmp_path):
             pass
-        process.kill()
     with only_one(tmp_path):
         pass
 
 
-FILLER = """
-import resource, signal, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_store import RECIPE
-from gradorder_lab.runs.store import Store, StoreError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # what a full disk looks like to a file
-with Store(Path(sys.argv[1])) as store:
-    for seed in range(10**6):
-        try:
-            store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
-        except StoreError as error:
-            sys.exit(f"{seed} {error}")
-"""
+def fills(directory):
+    """Writes to a file that cannot grow: what a full disk looks like."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+    with Store(directory) as store:
+        for seed in range(10**6):
+            try:
+                store.add(RECIPE, seed, RECIPE.run(seed), 0.0)
+            except StoreError as error:
+                sys.stdout.write(f"{seed} {error}")
+                return
 
 
 def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
-    command = [sys.executable, "-c", FILLER, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    num_kept, message = result.stderr.split(" ", 1)
+    with Started(fills, tmp_path) as filler:
+        (said,) = filler.stdout.read().splitlines()
+    num_kept, message = said.split(" ", 1)
     assert "runs.sqlite cannot be used: " in message
-    assert len(result.stderr.splitlines()) == 1
     with Store(tmp_path) as store:
         rows = store.rows(RECIPE)
         assert list(rows) == list(range(int(num_kept)))

@@ -80,6 +80,17 @@ def written(summary, out):
 
 
 @pytest.fixture(scope="module")
+def claims(full_summary):
+    return paper.claims(full_summary)
+
+
+@pytest.fixture(scope="module")
+def page(full_summary):
+    """What is on the full page."""
+    return page_of(full_summary)
+
+
+@pytest.fixture(scope="module")
 def full_text(full_summary, tmp_path_factory):
     return written(full_summary, tmp_path_factory.mktemp("full"))
 
@@ -145,8 +156,8 @@ def test_every_claim_has_one_row_in_order(full, empty):
         assert rows == [f"C{number}" for number in range(1, 14)]
 
 
-def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, full_summary):
-    for claim in paper.claims(full_summary):
+def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, claims):
+    for claim in claims:
         text, verdict = full.row(claim.name)
         assert verdict == claim.verdict
         assert claim.text in text
@@ -159,25 +170,25 @@ def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, full_summary):
             assert f"of {effect.num_seeds}" in text
 
 
-def test_a_row_links_to_its_figures(full, full_summary):
+def test_a_row_links_to_its_figures(full, claims):
     links = {attributes.get("href") for _, attributes in full.elements}
-    for claim in paper.claims(full_summary):
+    for claim in claims:
         assert {f"#fig-{name}" for name in claim.figures} <= links
 
 
-def test_all_comparisons_are_listed_with_their_outcomes(full, full_summary):
+def test_all_comparisons_are_listed_with_their_outcomes(full, claims):
     expected = [
         f"does not count: {one.untested}" if one.untested else str(claim.outcome_of(one))
-        for claim in paper.claims(full_summary)
+        for claim in claims
         for one in claim.comparisons
     ]
     cells = [text for text, attributes in full.all("td") if attributes.get("class", "").startswith("outcome")]
     assert cells == expected
 
 
-def test_a_row_says_in_how_many_readings_it_holds_and_what_the_first_rule_said(full, full_summary):
+def test_a_row_says_in_how_many_readings_it_holds_and_what_the_first_rule_said(full, claims):
     revised = 0
-    for claim in paper.claims(full_summary):
+    for claim in claims:
         text, verdict = full.row(claim.name)
         holds, readings = claim.readings
         assert f"Holds in {holds} of {readings} readings." in text
@@ -187,8 +198,7 @@ def test_a_row_says_in_how_many_readings_it_holds_and_what_the_first_rule_said(f
     assert revised
 
 
-def test_what_was_run_before_stands_beside_it(full_summary):
-    claims = paper.claims(full_summary)
+def test_what_was_run_before_stands_beside_it(full_summary, claims):
     page = Parsed(writing.render(page_of(full_summary, before=full_summary)))
     for claim in claims:
         text = " ".join(page.row(claim.name)[0].split())
@@ -197,8 +207,8 @@ def test_what_was_run_before_stands_beside_it(full_summary):
         assert f"Here, 5 seeds: {claim.verdict}. Run before, 5 seeds: {claim.verdict} {together}" in text
 
 
-def test_each_claim_and_each_of_its_data_sets_has_a_line_in_the_forest_plot(full, full_summary):
-    num_lines = sum(1 + len(claim.data) for claim in paper.claims(full_summary))
+def test_each_claim_and_each_of_its_data_sets_has_a_line_in_the_forest_plot(full, claims):
+    num_lines = sum(1 + len(claim.data) for claim in claims)
     drawn = [attributes for _, attributes in full.all("svg", role="img", **{"class": "forest"})]
     assert len(drawn) == num_lines
     assert all("95% interval" in attributes["aria-label"] for attributes in drawn)
@@ -213,9 +223,9 @@ def test_the_rule_is_stated(full):
     assert "weakest" in text
 
 
-def test_every_figure_is_there_with_its_controls(full, full_summary):
+def test_every_figure_is_there_with_its_controls(full, full_summary, page):
     ours = [figure for one in paper.EXPERIMENTS.values() for figure in one.figures(full_summary)]
-    figures = page_of(full_summary).figures
+    figures = page.figures
     assert list(full.figure_data["figures"]) == [figure.name for figure in figures]
     assert {figure.name for figure in ours} < {figure.name for figure in figures}
     for figure in figures:
@@ -333,26 +343,26 @@ def test_hashes_of_the_data_are_shown_or_missed(full, full_summary):
     assert "hashes of the data" not in text
 
 
-def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, full_summary):
+def test_the_headline_shows_every_strategy_and_what_is_missing(full, empty, page):
     ((text, _),) = full.all("section", id="headline")
     strategies = [attributes["data-strategy"] for _, attributes in full.all("tr") if "data-strategy" in attributes]
-    assert strategies == [one.name for one in page_of(full_summary).headline.strategies]
+    assert strategies == [one.name for one in page.headline.strategies]
     assert "full random" in strategies
     assert "fashion-mnist, 2-layer" in text
     ((text, _),) = empty.all("section", id="headline")
     assert "gradorder reproduce mnist fashion-mnist cifar10 cifar100 --size cpu" in text
 
 
-def test_the_answer_stands_first_in_three_sentences(full, full_summary):
+def test_the_answer_stands_first_in_three_sentences(full, page):
     ((text, _),) = full.all("div", id="answer")
-    assert [line.strip() for line in text.strip().splitlines()] == list(page_of(full_summary).answer)
+    assert [line.strip() for line in text.strip().splitlines()] == list(page.answer)
     ids = [attributes["id"] for _, attributes in full.elements if "id" in attributes]
     assert ids.index("answer") < ids.index("verdicts") < ids.index("claim-C1") < ids.index("benchmark")
 
 
-def test_a_claim_is_one_line_with_a_few_words_and_what_decides_it(full, full_summary):
+def test_a_claim_is_one_line_with_a_few_words_and_what_decides_it(full, page):
     lines = [" ".join(text.split()) for text, _ in full.all("summary", **{"class": "line"})]
-    for line, row in zip(lines, page_of(full_summary).claims, strict=True):
+    for line, row in zip(lines, page.claims, strict=True):
         assert line.startswith(f"{row.name} {row.brief} {row.verdict} ")
         assert row.brief != row.text
         assert row.deciding.verdict == row.verdict
