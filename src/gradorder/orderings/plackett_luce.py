@@ -145,6 +145,7 @@ def _largest_first(keys: torch.Tensor, num_positive: int) -> torch.Tensor:
 
 
 def _gumbel_noise(size: int, generator: torch.Generator) -> torch.Tensor:
-    exponential = torch.empty(size, dtype=torch.float64, device=generator.device)
-    exponential.exponential_(generator=generator)
+    # From uniform numbers: torch's own exponential ones are others in other versions of torch and on other processors.
+    uniform = torch.rand(size, dtype=torch.float64, device=generator.device, generator=generator)
+    exponential = (1 - uniform).log_().neg_()
     return -exponential.clamp_(min=torch.finfo(torch.float64).tiny).log_()
