@@ -4,13 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from gradorder_lab.data import SOURCES
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
-from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, NeuralRecipe, Variant, settings_table, start_epoch_at
+from gradorder_lab.paper.network import (
+    MINI_RANDOM,
+    RANDOM,
+    NeuralRecipe,
+    Variant,
+    num_images,
+    settings_table,
+    start_epoch_at,
+)
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
 
@@ -65,7 +72,7 @@ class Protocol:
 
 
 PROTOCOLS: dict[tuple[str, Size], Protocol] = {
-    ("cifar10", "mini"): Protocol(5, None, 4, 128, augment=False, evaluate_every=1),
+    ("cifar10", "mini"): Protocol(5, 500, 4, 128, augment=False, evaluate_every=1),
     ("cifar10", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
     ("cifar10", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
     ("cifar100", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
@@ -113,8 +120,12 @@ def figures(data: str, summary: Summary) -> list[Figure]:
     size = _size(data, summary)
     if size is None:
         return []
+    return [_figure(data, size, summary, sort, start, zoomed=zoomed) for sort, start, zoomed in _views(data)]
+
+
+def _views(data: str) -> list[tuple[Variant, float, bool]]:
     return [
-        _figure(data, size, summary, sort, start, zoomed=zoomed)
+        (sort, start, zoomed)
         for sort in (MINI_FIRST, MINI_WITHIN)
         for start in (LATE, EARLY[data])
         for zoomed in (False, True)
@@ -232,7 +243,7 @@ def tables(data: str, summary: Summary) -> list[Table]:
         paper = [format(number, form) for number, form in zip(PAPER[data][method[0]], columns.values(), strict=True)]
         rows.append((method[0], *found, *paper))
     protocol = PROTOCOLS[data, size]
-    num_train = protocol.num_train or (SOURCES[data].num_mini_train if size == "mini" else SOURCES[data].num_train)
+    num_train = protocol.num_train or num_images(data, size)[0]
     names = ("train loss", "train accuracy", "test loss", "test accuracy")
     return [
         Table(
@@ -291,19 +302,27 @@ def _note(data: str, summary: Summary) -> str:
     size, reached = _size(data, summary), _reached(data, summary)
     if size is None or reached is None:
         return ""
-    subset = {"cpu": " 5,000 training images, a class-balanced part of those that the files hold.", "mini": ""}
+    part = PROTOCOLS[data, size].num_train
+    subset = "" if part is None else f" {part:,} training images, a class-balanced part of those that the files hold."
     own_copy = (
-        " The copy of CIFAR-100 that these rows were made from has 2,000 test images, a part of the 10,000: without "
-        "that copy they cannot be made again to the digit."
+        " The copy of CIFAR-100 that these rows were made from holds {:,} of its 50,000 training images and {:,} of "
+        "its 10,000 test images: without that copy they cannot be made again to the digit.".format(
+            *num_images("cifar100", "cpu")
+        )
     )
     return (
-        f"Size {size}: full random reaches {reached:.1f}% train accuracy, {_NEEDED}.{subset.get(size, '')}"
+        f"Size {size}: full random reaches {reached:.1f}% train accuracy, {_NEEDED}.{subset}"
         f"{own_copy if (data, size) == ('cifar100', 'cpu') else ''} How it is run: the table of its settings."
     )
 
 
 def _figure_names(data_sets: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
-    return tuple(figure.name for data in data_sets for figure in figures(data, summary))
+    return tuple(
+        figure_name(data, sort[1], start, zoomed=zoomed)
+        for data in data_sets
+        if _size(data, summary) is not None
+        for sort, start, zoomed in _views(data)
+    )
 
 
 EXPERIMENTS = tuple(

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import effect, not_moved
-from gradorder_lab.paper.experiment import Experiment, same_at_every_size
+from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP
+from gradorder_lab.paper.orders import PER_STEP, settings_table
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
 
@@ -73,5 +73,13 @@ def _comparisons(summary: Summary) -> Iterator[Comparison]:
 
 
 EXPERIMENTS = (
-    Experiment(NAME, "Synthetic data, start far from the optimum", same_at_every_size(recipes), {"C4": claim}, figures),
+    Experiment(
+        NAME,
+        "Synthetic data, start far from the optimum",
+        same_at_every_size(recipes),
+        {"C4": claim},
+        figures,
+        FEWER_SEEDS,
+        lambda _: [settings_table(NAME, READINGS)],
+    ),
 )

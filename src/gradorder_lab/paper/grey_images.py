@@ -89,7 +89,8 @@ def recipes(data: str, size: Size) -> list[Recipe]:
             for sort, start in readings_of(size):
                 for variant in VARIANTS[sort]:
                     found[recipe(data, size, net, batch_size, variant, start)] = None
-            found[recipe(data, size, net, batch_size, BALANCED_RANDOM)] = None
+            if size != "mini":
+                found[recipe(data, size, net, batch_size, BALANCED_RANDOM)] = None
     return list(found)
 
 
@@ -163,10 +164,10 @@ def _comparisons(data: str, size: Size, summary: Summary) -> Iterator[Comparison
                 *others, ours = (cell(variant, start) for variant in VARIANTS[sort])
                 for theirs in others:
                     yield from _compared(summary, name, sort, ours, theirs, rank=rank)
-            # Sort first has class-balanced batches: is it the balance or the order?
-            yield from _compared(
-                summary, name, "first", cell(("mini ordered", "first")), cell(BALANCED_RANDOM), rank=1, is_new=True
-            )
+            if size != "mini":  # sort first has class-balanced batches: is it the balance or the order?
+                yield from _compared(
+                    summary, name, "first", cell(("mini ordered", "first")), cell(BALANCED_RANDOM), rank=1, is_new=True
+                )
     if size != "mini":
         yield from tuned_steps.comparisons(data, summary)
 

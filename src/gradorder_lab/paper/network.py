@@ -334,17 +334,31 @@ _NETWORKS = {
 }
 
 
+_OWN_COPY = {("cifar100", "cpu"): (10_000, 2_000)}
+"""Where the files at hand held less than the data set does."""
+
+
+def num_images(data: str, size: Size) -> tuple[int, int]:
+    """Training and test images that the published runs of a size read."""
+    source = data_sets.SOURCES[data]
+    if size == "mini":
+        return source.num_mini_train, source.num_mini_test
+    return _OWN_COPY.get((data, size), (source.num_train, source.num_test))
+
+
 def settings_table(recipe: NeuralRecipe, title: str, starts: str, networks: Sequence[str] = ()) -> Table:
     """What one needs to run it again, from the recipe of full random."""
     width = "" if recipe.width is None else f", width {recipe.width}"
-    images = "all" if recipe.num_train is None else f"{recipe.num_train:,}"
+    num_train, num_test = num_images(recipe.data, recipe.size)
+    part = f"{recipe.num_train:,}, equally many of each class, of " if recipe.num_train else ""
     rows = {
-        "training images": f"{images} of size {recipe.size}, class-balanced where not all",
+        "training images": f"{part}{num_train:,}",
+        "test images": f"{num_test:,}",
         "networks": "; ".join(f"{_NETWORKS[name]}{width}" for name in networks or (recipe.model,)),
         "epochs": str(recipe.epochs),
         "batch size S": str(recipe.batch_size),
         "kept part q / S": str(recipe.keep),
-        "step size": f"{recipe.step_size} times {recipe.schedule} (t counts updates, n those of an epoch), one for all",
+        "step size": f"{recipe.step_size} {_SCHEDULE_NOTES[recipe.schedule]}; one for all",
         "momentum, weight decay": f"{recipe.momentum}, {recipe.weight_decay}",
         "augmentation": "random crops and flips" if recipe.augment else "none",
         "score": _SCORE_NOTES.get(recipe.score, recipe.score),
@@ -362,6 +376,10 @@ def settings_table(recipe: NeuralRecipe, title: str, starts: str, networks: Sequ
     )
 
 
+_SCHEDULE_NOTES = {
+    "1/(1+t/n)": "times 1/(1+t/n), where t counts updates and n those of an epoch",
+    "cosine": "falling to 0 over all updates, by half a cosine",
+}
 _SCORE_NOTES = {
     "logit error": "logit error, the norm of softmax minus one-hot: our reading of what the paper says of large nets",
     "gradient norm": "exact norm of each example's gradient",

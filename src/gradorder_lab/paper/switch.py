@@ -5,9 +5,9 @@ from typing import Literal
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import effect, not_moved, not_near
-from gradorder_lab.paper.experiment import Experiment, same_at_every_size
+from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP
+from gradorder_lab.paper.orders import PER_STEP, settings_table
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
 
@@ -91,4 +91,14 @@ def _comparisons(summary: Summary) -> Iterator[Comparison]:
                 )
 
 
-EXPERIMENTS = (Experiment(NAME, "Synthetic data, random first", same_at_every_size(recipes), {"C5": claim}, figures),)
+EXPERIMENTS = (
+    Experiment(
+        NAME,
+        "Synthetic data, random first",
+        same_at_every_size(recipes),
+        {"C5": claim},
+        figures,
+        FEWER_SEEDS,
+        lambda _: [settings_table(NAME, ("synthetic",), f" The first {WARM_UP} epochs are random for all.")],
+    ),
+)

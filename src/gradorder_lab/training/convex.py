@@ -1,8 +1,8 @@
 """Algorithms 1 and 2, one example at a time, on the paper's convex problems."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Literal, final
@@ -93,12 +93,19 @@ class ConvexRecipe(Recipe):
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
         del workspace
-        problem = problem_of(self.problem, seed)
-        descent = Descent(self, problem, seed)
-        descent.note()
-        for epoch in range(self.epochs):
+        descent = Descent(self, problem_of(self.problem, seed), seed)
+        if self.warm_up:
+            descent.go_on_from(_warmed_up(self._warm_up_alone, seed))
+        else:
+            descent.note()
+        for epoch in range(self.warm_up, self.epochs):
             descent.epoch(epoch)
         return descent.rows()
+
+    @property
+    def _warm_up_alone(self) -> "ConvexRecipe":
+        """What is the same for every ordering and selection."""
+        return replace(self, experiment="", ordering="random", epochs=self.warm_up, batch_fraction=None, keep=1.0)
 
     def step_sizes(self, num_examples: int, first_step: int, num_steps: int, epoch: int) -> Array:
         """The step sizes of the updates range(first_step, first_step + num_steps), all of this epoch."""
@@ -120,6 +127,16 @@ def _step_sizes(schedule: Schedule, first_step: int, num_steps: int, epoch: int)
     return np.array([schedule(step, epoch) for step in range(first_step, first_step + num_steps)])
 
 
+@lru_cache(maxsize=8)
+def _warmed_up(recipe: ConvexRecipe, seed: int) -> "Descent":
+    """The random epochs that many recipes share, run once."""
+    descent = Descent(recipe, problem_of(recipe.problem, seed), seed)
+    descent.note()
+    for epoch in range(recipe.warm_up):
+        descent.epoch(epoch)
+    return descent
+
+
 class Descent:
     """The moving parts of one run."""
 
@@ -130,6 +147,11 @@ class Descent:
         self.num_updates = self.num_scored = 0
         self.epoch_place = 0.0
         self.notes: list[tuple[float, ...]] = []
+
+    def go_on_from(self, other: "Descent") -> None:
+        """Stand where the other does."""
+        self.w, self.notes = other.w.copy(), other.notes.copy()
+        self.num_updates, self.num_scored, self.epoch_place = other.num_updates, other.num_scored, other.epoch_place
 
     def note(self) -> None:
         """Where the run stands."""

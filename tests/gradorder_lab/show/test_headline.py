@@ -49,6 +49,18 @@ def test_the_first_evaluation_at_the_target_counts():
     assert found["mini ordered, sort first, from 70% of the run"].epoch == 2
 
 
+def test_a_run_that_other_work_slowed_down_does_not_move_the_ratio_of_times():
+    place = np.arange(4.0)
+    rows = {
+        seed: dict.fromkeys(("epoch", "trained", "forward", "backward"), place)
+        | {"processor_seconds": place * slowed, "test_accuracy": np.array([10.0, 60.0, 89.0, 90.0])}
+        for seed, slowed in enumerate([1.0, 1.0, 50.0])
+    }
+    found = headline_of(summary_of(random=runs([10, 80, 89, 90]), within=RecipeSummary.of(rows)))
+    within = next(one for one in found.arrivals if one.strategy == "mini ordered, sort within")
+    assert within.spent["processor_seconds"] == pytest.approx(3.0)
+
+
 def test_strategies_are_medians_over_the_tasks_where_they_got_there():
     tasks = {}
     for data in ("mnist", "fashion-mnist"):
