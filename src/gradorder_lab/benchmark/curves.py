@@ -21,7 +21,7 @@ from gradorder_lab.runs.recipe import Array
 RESAMPLES = 4000
 LEVEL = 0.95
 FEWEST = 5
-"""Seeds that an interval needs: of 3, on the simulated curves of its test, it holds the truth in 73% instead of 95."""
+"""Seeds that an interval needs: with fewer, it holds the truth too rarely."""
 
 _SEED = 20
 

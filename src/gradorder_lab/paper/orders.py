@@ -245,6 +245,10 @@ def settings_table(experiment: str, problems: Sequence[str], also: str = "") -> 
     )
 
 
+def _tables(data: str, _: Summary) -> list[Table]:
+    return [settings_table(data, DATA_SETS[data])]
+
+
 def _settings(problem: str) -> tuple[str, ...]:
     kind = PROBLEMS[problem]
     one = kind.of_seed(0)
@@ -259,7 +263,7 @@ EXPERIMENTS = tuple(
         same_at_every_size(partial(recipes, data)),
         {"C1": constant_steps, "C2": decreasing_steps, "C3": per_epoch_steps},
         partial(figures, data),
-        tables=lambda _, data=data: [settings_table(data, DATA_SETS[data])],
+        tables=partial(_tables, data),
     )
     for data, title in (
         ("synthetic", "32 points in the plane"),
