@@ -64,13 +64,12 @@ def chosen(data: str, variant: Variant, summary: Summary) -> float | None:
     """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
     found = {step: summary.get(recipe(data, variant, step)) for step in STEP_SIZES}
     runs = {step: one for step, one in found.items() if one is not None}
-    if len(runs) < len(STEP_SIZES):
+    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values())) if runs else set()
+    if len(runs) < len(STEP_SIZES) or not seeds:
         return None
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values()))
-    means = {
-        step: float(one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean()) for step, one in runs.items()
-    }
-    return best_size(means) if seeds else None
+    return best_size(
+        {step: one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean() for step, one in runs.items()}
+    )
 
 
 def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
