@@ -252,6 +252,11 @@ def _settings(problem: str) -> tuple[str, ...]:
     return problem, str(one.num_examples), str(len(one.start)), f"{kind.step_size:g}", start, "25"
 
 
+def tables(data: str, _: Summary) -> list[Table]:
+    """How it is run."""
+    return [settings_table(data, DATA_SETS[data])]
+
+
 EXPERIMENTS = tuple(
     Experiment(
         data,
@@ -259,7 +264,7 @@ EXPERIMENTS = tuple(
         same_at_every_size(partial(recipes, data)),
         {"C1": constant_steps, "C2": decreasing_steps, "C3": per_epoch_steps},
         partial(figures, data),
-        tables=lambda _, data=data: [settings_table(data, DATA_SETS[data])],
+        tables=partial(tables, data),
     )
     for data, title in (
         ("synthetic", "32 points in the plane"),
