@@ -127,7 +127,9 @@ def answer(data: str, summary: Summary) -> str:
     before, after = (_compared(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
     if before.effect is None or after.effect is None or after.outcome is None:
         return "Whether the gain is the effect of a larger step is not known yet: no step size has been searched."
-    says = _SAYS[after.outcome] if before.outcome == Outcome.HOLDS else "there is no gain to explain"
+    says = {Outcome.HOLDS: _SAYS[after.outcome], Outcome.OPEN: _SAYS[Outcome.OPEN]}.get(
+        before.outcome or Outcome.OPEN, "there is no gain to explain"
+    )
     return (
         f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before)}; with the step "
         f"sizes that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort within, by "
