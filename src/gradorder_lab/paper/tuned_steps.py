@@ -64,13 +64,12 @@ def chosen(data: str, variant: Variant, summary: Summary) -> float | None:
     """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
     found = {step: summary.get(recipe(data, variant, step)) for step in STEP_SIZES}
     runs = {step: one for step, one in found.items() if one is not None}
-    if len(runs) < len(STEP_SIZES):
+    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values())) if runs else set()
+    if len(runs) < len(STEP_SIZES) or not seeds:
         return None
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values()))
-    means = {
-        step: float(one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean()) for step, one in runs.items()
-    }
-    return best_size(means) if seeds else None
+    return best_size(
+        {step: one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean() for step, one in runs.items()}
+    )
 
 
 def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
@@ -128,7 +127,9 @@ def answer(data: str, summary: Summary) -> str:
     before, after = (_compared(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
     if before.effect is None or after.effect is None or after.outcome is None:
         return "Whether the gain is the effect of a larger step is not known yet: no step size has been searched."
-    says = _SAYS[after.outcome] if before.outcome == Outcome.HOLDS else "there is no gain to explain"
+    says = {Outcome.HOLDS: _SAYS[after.outcome], Outcome.OPEN: _SAYS[Outcome.OPEN]}.get(
+        before.outcome or Outcome.OPEN, "there is no gain to explain"
+    )
     return (
         f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before)}; with the step "
         f"sizes that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort within, by "

@@ -78,6 +78,15 @@ def test_an_order_that_is_better_at_any_step_gains_with_its_own_too():
     assert {row[-3] for row in table.rows} == {"0.8, an edge"}
 
 
+def test_too_few_seeds_say_neither_that_there_is_a_gain_nor_that_there_is_none():
+    whole = summary_of(better_at_any_step)
+    one_seed = {
+        identity: RecipeSummary.of({0: {name: values[:1] for name, values in runs.last.items()}})
+        for identity, runs in whole.recipes.items()
+    }
+    assert tuned_steps.answer("mnist", Summary(one_seed)).endswith("larger step these runs cannot say.")
+
+
 def test_the_test_images_have_no_say_in_the_choice():
     summary = summary_of(held_out_disagrees)
     assert tuned_steps.chosen("mnist", RANDOM, summary) == max(tuned_steps.STEP_SIZES)
