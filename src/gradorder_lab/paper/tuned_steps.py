@@ -22,7 +22,7 @@ from gradorder_lab.training.step_sizes import best_size
 NET, BATCH_SIZE = "2-layer", 128
 """The one net and batch size that is searched: a search is forty times the work of a comparison."""
 
-STEP_SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
+STEP_SIZES = (0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 """For every method; a choice at an edge is marked in the table."""
 
 UNTUNED = 0.1
