@@ -11,6 +11,9 @@ PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
 PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
 WORKERS ?= 2
 OUT ?= runs
+# Bytecode is kept in the environment, not beside the sources, also where the shell forbids it there.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # The tests of a file share what they have started; no test measures time, so two files may run side by side.
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -84,8 +87,8 @@ dist: .venv-release/.installed  ## build both distributions, check them, try the
 clean:  ## remove the environment and what was run
 	rm -rf $(VENV) $(BENCH_VENV) .venv-floor .venv-newest .venv-release .venv-empty $(OUT) dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
-# What pip says is shown only if it fails.
-installed = $(1) -m pip install --disable-pip-version-check $(2) >$(@D)/install.log 2>&1 || { cat $(@D)/install.log >&2; exit 1; }
+# What pip says is shown only if it fails. Bytecode is made of what is imported, when it is: of all of torch it takes a minute.
+installed = $(1) -m pip install --disable-pip-version-check --no-compile $(2) >$(@D)/install.log 2>&1 || { cat $(@D)/install.log >&2; exit 1; }
 
 # One rule for every extra: the stamp is written last, so a broken install is tried again.
 $(VENV)/.installed-%: pyproject.toml lab/pyproject.toml constraints.txt | $(BIN)/python

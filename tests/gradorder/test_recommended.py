@@ -125,9 +125,9 @@ def test_without_a_budget_what_is_learned_is_left_out_until_its_turn_comes():
     assert len(seen[0]) == 400
     for indices in seen[1:]:
         assert set(indices) > set((~learned).nonzero().flatten().tolist())
-        assert 160 < len(indices) < 220
-    for first in range(1, epochs - 8):
-        assert {index for epoch in range(first, first + 8) for index in seen[epoch]} == set(range(400))
+        assert 160 < len(indices) < 240  # a quarter of the 240 that are learned
+    for first in range(1, epochs - 4):
+        assert {index for epoch in range(first, first + 4) for index in seen[epoch]} == set(range(400))
 
 
 def test_what_is_forgotten_is_seen_again():
@@ -138,7 +138,7 @@ def test_what_is_forgotten_is_seen_again():
         lambda indices, epoch: torch.where((indices < 60) & ((indices != 5) | (epoch < 3)), 0.01, 2.0),
     )
     back = next(epoch for epoch in range(3, 20) if 5 in seen[epoch])
-    assert back <= 11
+    assert back <= 7
     assert all(5 in indices for indices in seen[back:])
 
 

@@ -40,7 +40,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 5
+    revision: ClassVar[int] = 6
 
     experiment: str = EXPERIMENT
     method: str

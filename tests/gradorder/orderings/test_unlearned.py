@@ -6,7 +6,7 @@ import torch
 import gradorder as go
 from gradorder.seeding import epoch_generator
 
-LEARNED, HARD, HOPELESS = 0.02, 2.0, 9.0
+LEARNED, HARD = 0.02, 2.0
 
 
 def visited(losses, *, epoch=0, ordering=None, known=None):
@@ -15,17 +15,12 @@ def visited(losses, *, epoch=0, ordering=None, known=None):
     return (ordering or go.Unlearned()).order(request).indices.tolist()
 
 
-def by_the_rule(losses, epoch, probability=0.95, share=0.1, every=8):
+def by_the_rule(losses, epoch, probability=0.85, share=0.25, every=4):
     """Example by example, as the docstring says."""
     mean, everybody = sum(losses) / len(losses), range(len(losses))
     learned = {i for i in everybody if losses[i] <= min(-math.log(probability), share * mean)}
-    hopeless = {i for i in everybody if losses[i] > max(-math.log(0.1), 3 * mean)} if learned else set()
-    least = math.ceil(0.2 * len(losses))
-    if len(losses) - len(learned) < least:
-        lowest = sorted(losses, reverse=True)[least - 1]
-        learned, hopeless = {i for i in everybody if losses[i] < lowest}, set()
     turn = {i for i in everybody if i % every == epoch % every}
-    return (set(everybody) - learned - {i for i in hopeless if i % 3 != epoch % 3}) | turn
+    return (set(everybody) - learned) | turn
 
 
 @pytest.mark.parametrize("epoch", [0, 3, 8, 13])
@@ -61,28 +56,19 @@ def test_every_example_comes_back():
 
 
 def test_a_loss_is_learned_by_its_probability_and_beside_the_others():
-    nearly, hard = torch.full((10,), -math.log(0.96)), torch.full((10,), 1.0)
+    nearly, hard = torch.full((10,), -math.log(0.86)), torch.full((10,), 2.0)
     others = go.Unlearned(every=1000)
     assert set(visited(torch.cat([nearly, hard]), epoch=999, ordering=others)) == set(range(10, 20))
-    not_quite = torch.full((10,), -math.log(0.94))
+    not_quite = torch.full((10,), -math.log(0.84))
     assert len(visited(torch.cat([not_quite, hard]), epoch=999, ordering=others)) == 20
     # small numbers, but not beside the others: another unit of the loss changes nothing
     assert len(visited(torch.cat([0.01 * nearly, 0.01 * 2 * nearly]), epoch=999, ordering=others)) == 20
 
 
-def test_what_looks_wrong_comes_every_third_epoch():
-    losses = torch.full((90,), LEARNED)
-    losses[:30], losses[30:36] = HARD, HOPELESS
-    ordering = go.Unlearned(every=1000)
-    seen = [set(visited(losses, epoch=epoch, ordering=ordering)) for epoch in range(90, 93)]
-    assert all(epoch >= set(range(30)) for epoch in seen)
-    assert [sorted(epoch & set(range(30, 36))) for epoch in seen] == [[30, 33], [31, 34], [32, 35]]
-
-
-def test_nothing_looks_wrong_before_anything_is_learned():
-    losses = torch.ones(100)
+def test_the_hardest_are_visited_in_every_epoch_however_hard_they_look():
+    losses = torch.full((100,), LEARNED)
     losses[:5] = 50.0
-    assert len(visited(losses, epoch=1)) == 100
+    assert all(set(visited(losses, epoch=epoch)) >= set(range(5)) for epoch in range(8))
 
 
 def test_what_was_never_scored_is_visited_first():
@@ -91,13 +77,6 @@ def test_what_was_never_scored_is_visited_first():
     known = torch.ones(40, dtype=torch.bool)
     known[[25, 33]] = False
     assert set(visited(losses, epoch=999, known=known)[:2]) == {25, 33}
-
-
-def test_a_fifth_stays_though_all_the_rest_is_learned():
-    losses = torch.full((100,), 1e-9)
-    losses[:5] = HARD
-    losses[5:20] = 1e-8
-    assert set(visited(losses, epoch=0, ordering=go.Unlearned(every=1000))) == set(range(20))
 
 
 def test_negative_losses_have_no_small_ones():
