@@ -10,14 +10,24 @@ from gradorder import checks
 from gradorder.orderings.ordering import Order, Ordering, Request
 
 
+_OFF, _FAR_OFF = math.log(2), math.log(10)
+"""The cross-entropy of a label with half of the probability, and with a tenth of it."""
+
+_WRONG_EVERY = 3
+
+
 @final
 @dataclass(frozen=True)
 class Unlearned(Ordering):
-    """A random permutation of the examples, without most of those that are learned.
+    """A random permutation of the examples, without most of those that are learned or look wrong.
 
-    Rule: with m the mean loss, an example is learned if its loss is at most min(-log(probability), share * m). An epoch
-    visits all that are not learned and, of those that are, one of `every` fixed parts, another each epoch. It visits
-    them in the order in which random reshuffling would.
+    Rule: with m the mean loss, an example is learned if its loss is at most min(-log(probability), share * m). Of what is
+    learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another each
+    epoch; and all others. It visits them in the order in which random reshuffling would.
+
+    An example looks wrong if its loss is above log 10, the label having less than a tenth of the probability; but only
+    if labels are wrong at all, so that losses fall into two groups: at most half of them are above log 2, and of these at
+    least a third, and a twentieth of all, above log 10. Of clean data, most of what is not right is close.
 
     So an epoch is as short as the data allows, and where nothing is learned it is random reshuffling, to the bit. For
     the cross-entropy, -log(probability) is the loss of a label that has this probability. The bound by the mean holds
@@ -31,9 +41,10 @@ class Unlearned(Ordering):
 
     Helps, theory: a learned example has a small gradient: (1 - p) bounds that of the cross-entropy at the logits.
 
-    Hurts, theory: what is learned is not held on to until its turn comes.
+    Hurts, theory: what is learned is not held on to until its turn comes, and a hard example that is right looks like
+    one that is wrong, where many are.
 
-    Cost: one permutation and one comparison of N per epoch; the last losses of all examples are kept.
+    Cost: one permutation and three comparisons of N per epoch; the last losses of all examples are kept.
 
     Reference: none known to us for this form; examples that are learned once and for all: Toneva, Sordoni, Tachet des
     Combes et al. (2019), An Empirical Study of Example Forgetting during Deep Neural Network Learning.
@@ -74,13 +85,24 @@ class Unlearned(Ordering):
     def _stays(self, epoch: int, losses: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
         """Whether each example is visited; what was never scored is."""
         scored = slice(None) if known is None else known.to(losses.device)
-        stays = torch.ones_like(losses, dtype=torch.bool)
-        stays[scored] = self._is_to_learn(losses[scored])
-        stays[epoch % self.every :: self.every] = True
-        return stays
+        waits = torch.zeros_like(losses, dtype=torch.bool)
+        is_learned = self._is_learned(losses[scored])
+        if is_learned.any():
+            waits[scored] = _looks_wrong(losses[scored])
+            waits[epoch % _WRONG_EVERY :: _WRONG_EVERY] = False
+            waits[scored] |= is_learned
+            waits[epoch % self.every :: self.every] = False
+        return ~waits
 
-    def _is_to_learn(self, losses: torch.Tensor) -> torch.Tensor:
+    def _is_learned(self, losses: torch.Tensor) -> torch.Tensor:
         lowest, mean = float(losses.min()), float(losses.double().mean())
         if lowest < 0:  # there is no zero below which none can fall: no loss is small
-            return torch.ones_like(losses, dtype=torch.bool)
-        return losses > min(-math.log(self.probability), self.share * mean)
+            return torch.zeros_like(losses, dtype=torch.bool)
+        return losses <= min(-math.log(self.probability), self.share * mean)
+
+
+def _looks_wrong(losses: torch.Tensor) -> torch.Tensor:
+    is_far_off = losses > _FAR_OFF
+    num_far_off, num_off = int(is_far_off.sum()), int((losses > _OFF).sum())
+    are_labels_wrong = num_off <= len(losses) / 2 and num_far_off >= max(num_off / 3, len(losses) / 20)
+    return is_far_off if are_labels_wrong else torch.zeros_like(is_far_off)

@@ -19,8 +19,12 @@ def by_the_rule(losses, epoch, probability=0.85, share=0.25, every=4):
     """Example by example, as the docstring says."""
     mean, everybody = sum(losses) / len(losses), range(len(losses))
     learned = {i for i in everybody if losses[i] <= min(-math.log(probability), share * mean)}
+    off = {i for i in everybody if losses[i] > math.log(2)}
+    wrong = {i for i in off if losses[i] > math.log(10)}
+    if not learned or 2 * len(off) > len(losses) or 3 * len(wrong) < len(off) or 20 * len(wrong) < len(losses):
+        wrong = set()
     turn = {i for i in everybody if i % every == epoch % every}
-    return (set(everybody) - learned) | turn
+    return (set(everybody) - learned - {i for i in wrong if i % 3 != epoch % 3}) | turn
 
 
 @pytest.mark.parametrize("epoch", [0, 3, 8, 13])
@@ -65,10 +69,36 @@ def test_a_loss_is_learned_by_its_probability_and_beside_the_others():
     assert len(visited(torch.cat([0.01 * nearly, 0.01 * 2 * nearly]), epoch=999, ordering=others)) == 20
 
 
-def test_the_hardest_are_visited_in_every_epoch_however_hard_they_look():
-    losses = torch.full((100,), LEARNED)
-    losses[:5] = 50.0
-    assert all(set(visited(losses, epoch=epoch)) >= set(range(5)) for epoch in range(8))
+def with_wrong_labels(*, wrong, off, learned):
+    return torch.tensor([8.0] * wrong + [1.0] * off + [LEARNED] * learned)
+
+
+def test_what_looks_wrong_comes_every_third_epoch():
+    losses = with_wrong_labels(wrong=12, off=20, learned=68)
+    ordering = go.Unlearned(every=1000)
+    seen = [set(visited(losses, epoch=epoch, ordering=ordering)) for epoch in range(900, 903)]
+    assert all(epoch >= set(range(12, 32)) for epoch in seen)
+    assert [sorted(epoch & set(range(12))) for epoch in seen] == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        pytest.param(with_wrong_labels(wrong=4, off=2, learned=94), id="too few"),
+        pytest.param(with_wrong_labels(wrong=12, off=30, learned=58), id="most of what is off is close"),
+        pytest.param(with_wrong_labels(wrong=30, off=30, learned=40), id="most is off"),
+    ],
+)
+def test_without_wrong_labels_the_hardest_are_visited_in_every_epoch(losses):
+    hard = set((losses > LEARNED).nonzero().flatten().tolist())
+    assert all(set(visited(losses, epoch=epoch)) >= hard for epoch in range(8))
+
+
+@pytest.mark.parametrize("smallest", [0.5, -3.0])
+def test_nothing_looks_wrong_where_nothing_is_learned(smallest):
+    losses = torch.full((100,), smallest)
+    losses[:20] = 8.0
+    assert len(visited(losses, epoch=1)) == 100
 
 
 def test_what_was_never_scored_is_visited_first():
