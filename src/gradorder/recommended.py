@@ -33,10 +33,10 @@ def recommended(
     """A sampler that leaves out of every epoch what the model has learned, as its losses in training tell.
 
     Every epoch is random reshuffling without the examples that were learned when they were seen last (`Unlearned`):
-    those whose label had a probability of 0.85 or more, and whose loss was small beside the others'. They come back every
-    fourth epoch. Where losses show that labels are wrong, what looks wrong comes every third epoch. The saving is what the
-    data allows; where nothing is learned, it is random reshuffling, to the bit. Losses come from the training step
-    itself, so there is no extra pass::
+    those whose label had a probability of 0.85 or more, and whose loss was small beside the others'. They come back
+    every fourth epoch. Where losses show that labels are wrong, what looks wrong comes every third epoch. The saving is
+    what the data allows; where nothing is learned, it is random reshuffling, to the bit. Losses come from the training
+    step itself, so there is no extra pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         loader = sampler.loader(dataset)

@@ -9,7 +9,6 @@ import torch
 from gradorder import checks
 from gradorder.orderings.ordering import Order, Ordering, Request
 
-
 _OFF, _FAR_OFF = math.log(2), math.log(10)
 """The cross-entropy of a label with half of the probability, and with a tenth of it."""
 
@@ -21,13 +20,13 @@ _WRONG_EVERY = 3
 class Unlearned(Ordering):
     """A random permutation of the examples, without most of those that are learned or look wrong.
 
-    Rule: with m the mean loss, an example is learned if its loss is at most min(-log(probability), share * m). Of what is
-    learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another each
-    epoch; and all others. It visits them in the order in which random reshuffling would.
+    Rule: with m the mean loss, an example is learned if its loss is at most min(-log(probability), share * m). Of what
+    is learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another
+    each epoch; and all others. It visits them in the order in which random reshuffling would.
 
     An example looks wrong if its loss is above log 10, the label having less than a tenth of the probability; but only
-    if labels are wrong at all, so that losses fall into two groups: at most half of them are above log 2, and of these at
-    least a third, and a twentieth of all, above log 10. Of clean data, most of what is not right is close.
+    if labels are wrong at all, so that losses fall into two groups: at most half of them are above log 2, and of these
+    at least a third, and a twentieth of all, above log 10. Of clean data, most of what is not right is close.
 
     So an epoch is as short as the data allows, and where nothing is learned it is random reshuffling, to the bit. For
     the cross-entropy, -log(probability) is the loss of a label that has this probability. The bound by the mean holds
