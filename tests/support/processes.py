@@ -24,6 +24,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.commands.reproduce"]
 )  # imported once, and then forked
+DEADLINE = 120
+"""Seconds for what takes a few: enough on the busiest of machines, and less than the time that a test has."""
 
 
 def run(function, num_ranks, *arguments, timeout=60):
@@ -65,6 +67,10 @@ class Started:
     def __enter__(self):
         return self
 
+    def poll(self):
+        """The code that it ended with, or None while it runs."""
+        return self.process.exitcode
+
     def __exit__(self, *raised):
         """Ends it, unless it has come to its end."""
         self.process.kill()
@@ -83,11 +89,11 @@ def interpreter(*arguments, **settings):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def until(is_true, process, seconds=300):
-    """Wait until it is true, or the process has ended; the deadline is one for the busiest of machines."""
+def until(is_true, process, what, seconds=DEADLINE):
+    """Wait until it is true, or the process has ended."""
     deadline = time.monotonic() + seconds
     while process.poll() is None and not is_true():
-        assert time.monotonic() < deadline, f"not after {seconds} seconds"
+        assert time.monotonic() < deadline, f"waited {seconds} seconds for {what}"
         time.sleep(0.05)
 
 
