@@ -7,6 +7,7 @@ import importlib.util
 import io
 import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,11 +22,29 @@ import torch
 import torch.distributed as dist
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.commands.reproduce"]
-)  # imported once, and then forked
+_PRELOADED = [
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.utils.data",
+    "gradorder",
+    "gradorder_lab.commands.reproduce",
+    "hypothesis",
+    "pytest",
+]
 DEADLINE = 120
 """Seconds for what takes a few: enough on the busiest of machines, and less than the time that a test has."""
+
+
+def preload(*modules):
+    """Have these loaded once, and then forked too: for a file whose functions need a framework that takes seconds.
+
+    It is said when the file is collected, before anything is forked. What is not installed is left out.
+    """
+    _PRELOADED.extend(modules)
+    CONTEXT.set_forkserver_preload(_PRELOADED)
+
+
+preload()
 
 
 def run(function, num_ranks, *arguments, timeout=60):
@@ -95,6 +114,13 @@ def until(is_true, process, what, seconds=DEADLINE):
     while process.poll() is None and not is_true():
         assert time.monotonic() < deadline, f"waited {seconds} seconds for {what}"
         time.sleep(0.05)
+
+
+def next_line(stream, what, seconds=DEADLINE):
+    """What a process says next: nothing of it has been read yet."""
+    ready, _, _ = select.select([stream], [], [], seconds)
+    assert ready, f"waited {seconds} seconds for {what}"
+    return stream.readline()
 
 
 def _alone(sender, file, name, arguments):
