@@ -152,7 +152,10 @@ def _backend(jobs: int, cluster: str | None) -> AbstractContextManager[object]:
     if jobs <= 1:
         return nullcontext()
     # A worker watches from its start on, not from its first piece: this process may be killed while it waits for one.
-    return parallel_config("loky", n_jobs=jobs, initializer=_leave_with, initargs=(os.getpid(),))
+    workers: AbstractContextManager[object] = parallel_config(
+        "loky", n_jobs=jobs, initializer=_leave_with, initargs=(os.getpid(),)
+    )
+    return workers
 
 
 @contextmanager
