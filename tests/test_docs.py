@@ -16,7 +16,6 @@ from chromium import running_chromium
 
 import gradorder
 from gradorder import bounds, sklearn
-from gradorder.integrations import accelerate, lightning, transformers, trl
 from gradorder.orderings import Ordering
 from gradorder.selection import Selection
 from gradorder_lab.benchmark.methods import METHODS
@@ -87,6 +86,8 @@ def test_every_card_says_what_helps_what_hurts_what_it_costs_and_how_that_is_kno
 
 
 def test_every_public_name_is_in_the_api_reference():
+    from gradorder.integrations import accelerate, lightning, transformers, trl  # noqa: PLC0415 - they take seconds
+
     text = "\n".join(as_built(path) for path in sorted((DOCS / "api").glob("*.md")))
     shown = re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
     assert len(shown) == len(set(shown))
@@ -105,7 +106,7 @@ def test_every_public_name_is_in_the_api_reference():
 
 
 def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path):
-    subprocess.run([sys.executable, ROOT / "scripts" / "pictures.py", "--out", tmp_path], check=True)
+    subprocess.run([sys.executable, ROOT / "scripts" / "pictures.py", "--out", tmp_path], check=True, timeout=300)
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
     committed = {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()}
     assert drawn.keys() == committed.keys()
@@ -265,7 +266,7 @@ class Loaded(HTMLParser):
 def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", out]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     return out
 

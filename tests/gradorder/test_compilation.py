@@ -38,7 +38,7 @@ def one():
 def run(code, **environment):
     command = [sys.executable, "-c", code]
     given = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=given)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=given, timeout=300)
 
 
 def test_with_no_place_to_write_it_is_compiled_for_the_process(tmp_path):

@@ -35,5 +35,5 @@ assert before == (random.getstate(), np.random.get_state()[1].tolist(), torch.ge
 new = {name.split(".")[0] for name in set(sys.modules) - known} - set(sys.stdlib_module_names)
 print(sorted(new & {"tqdm", "rich", "typer", "sklearn", "matplotlib", "numba", "gradorder_lab"}))
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert result.stdout == "[]\n"

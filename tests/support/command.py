@@ -19,6 +19,7 @@ def gradorder(*arguments, timeout=300):
         if process.exitcode is None:
             process.kill()
             process.join()
+            raise subprocess.TimeoutExpired(arguments, timeout)
         return subprocess.CompletedProcess(arguments, process.exitcode, *(path.read_text() for path in said))
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,9 +22,29 @@ import torch
 import torch.distributed as dist
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "gradorder", "gradorder_lab.commands.reproduce"]
-)  # imported once, and then forked
+_PRELOADED = [
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.utils.data",
+    "gradorder",
+    "gradorder_lab.commands.reproduce",
+    "hypothesis",
+    "pytest",
+]
+DEADLINE = 120
+"""Seconds for what takes a few: enough on the busiest of machines, and less than the time that a test has."""
+
+
+def preload(*modules):
+    """Have these loaded once, and then forked too: for a file whose functions need a framework that takes seconds.
+
+    It is said when the file is collected, before anything is forked. What is not installed is left out.
+    """
+    _PRELOADED.extend(modules)
+    CONTEXT.set_forkserver_preload(_PRELOADED)
+
+
+preload()
 
 
 def run(function, num_ranks, *arguments, timeout=60):
@@ -65,6 +86,10 @@ class Started:
     def __enter__(self):
         return self
 
+    def poll(self):
+        """The code that it ended with, or None while it runs."""
+        return self.process.exitcode
+
     def __exit__(self, *raised):
         """Ends it, unless it has come to its end."""
         self.process.kill()
@@ -83,12 +108,19 @@ def interpreter(*arguments, **settings):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def until(is_true, process, seconds=300):
-    """Wait until it is true, or the process has ended; the deadline is one for the busiest of machines."""
+def until(is_true, process, what, seconds=DEADLINE):
+    """Wait until it is true, or the process has ended."""
     deadline = time.monotonic() + seconds
     while process.poll() is None and not is_true():
-        assert time.monotonic() < deadline, f"not after {seconds} seconds"
+        assert time.monotonic() < deadline, f"waited {seconds} seconds for {what}"
         time.sleep(0.05)
+
+
+def next_line(stream, what, seconds=DEADLINE):
+    """What a process says next: nothing of it has been read yet."""
+    ready, _, _ = select.select([stream], [], [], seconds)
+    assert ready, f"waited {seconds} seconds for {what}"
+    return stream.readline()
 
 
 def _alone(sender, file, name, arguments):

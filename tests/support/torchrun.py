@@ -2,14 +2,18 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from processes import CONTEXT
 
 
-def torchrun(program, *arguments, num=2, max_restarts=0, timeout=300):
-    """What the program's processes said, all together, and the code that torchrun ended with."""
+def torchrun(program, *arguments, num=2, max_restarts=0, timeout=300, preload=("torch._dynamo", "gradorder")):
+    """What torchrun and the program's processes said, all together, and the code that it ended with.
+
+    It starts a server of its own for what it forks, which loads what the program needs.
+    """
     with tempfile.TemporaryDirectory() as logs:
         given = [
             "--standalone",
@@ -23,12 +27,13 @@ def torchrun(program, *arguments, num=2, max_restarts=0, timeout=300):
             str(program),
             *(str(each) for each in arguments),
         ]
-        process = CONTEXT.Process(target=_agent, args=(given,))
+        process = CONTEXT.Process(target=_agent, args=(given, list(preload), Path(logs)))
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
             process.join()
+            raise subprocess.TimeoutExpired(given, timeout)
         said = ("".join(path.read_text() for path in sorted(Path(logs).rglob(f"{name}.log"))) for name in STREAMS)
         return subprocess.CompletedProcess(given, process.exitcode, *said)
 
@@ -36,7 +41,10 @@ def torchrun(program, *arguments, num=2, max_restarts=0, timeout=300):
 STREAMS = ("stdout", "stderr")
 
 
-def _agent(given):
+def _agent(given, preload, logs):
+    for name in STREAMS:
+        os.dup2(os.open(logs / f"{name}.log", os.O_WRONLY | os.O_CREAT), getattr(sys, name).fileno())
+    CONTEXT.set_forkserver_preload(preload)
     # Without the last of these torchrun may hand the addresses of dead processes to their successors.
     os.environ |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     from torch.distributed.run import main  # noqa: PLC0415 - only where it is run

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -90,7 +89,7 @@ def run_all(
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         for stage in sorted({piece.stage for piece in alone}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for runs in parallel(delayed(_work)(piece, os.getpid()) for piece in alone if piece.stage == stage):
+            for runs in parallel(delayed(run_piece)(piece) for piece in alone if piece.stage == stage):
                 keep(runs)
 
 
@@ -112,14 +111,6 @@ def follow(workspace: Workspace, shared: Callable[..., Recipe]) -> None:
         run_piece(Piece((shared(**told["recipe"]),), told["seed"], workspace))
 
 
-def _work(piece: Piece, owner: int) -> list[Finished]:
-    """What a process is asked to do by the one with this number."""
-    if os.getppid() == owner:
-        _leave_with(owner)
-    return run_piece(piece)
-
-
-@cache
 def _leave_with(parent: int) -> None:
     """End this process soon after its parent: one that was killed cannot tell its workers to go."""
 
@@ -156,9 +147,15 @@ def threads(number: int) -> Iterator[None]:
 
 
 def _backend(jobs: int, cluster: str | None) -> AbstractContextManager[object]:
-    if cluster is None:
-        return parallel_config(n_jobs=jobs) if jobs > 1 else nullcontext()
-    return _dask(cluster)
+    if cluster is not None:
+        return _dask(cluster)
+    if jobs <= 1:
+        return nullcontext()
+    # A worker watches from its start on, not from its first piece: this process may be killed while it waits for one.
+    workers: AbstractContextManager[object] = parallel_config(
+        "loky", n_jobs=jobs, initializer=_leave_with, initargs=(os.getpid(),)
+    )
+    return workers
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite
 from pathlib import Path
 
@@ -26,7 +27,13 @@ class Benchmark:
 def benchmark_for(out: Path) -> Benchmark | None:
     """For the page of this directory: none where it has runs of its own, because the benchmark is not one of them."""
     path = None if shipped.has_runs(out) else shipped.find_file(RESULTS)
-    found = [] if path is None else all_standings(read_rows(path))
+    return None if path is None else _benchmark_in(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _benchmark_in(path: Path, changed: int) -> Benchmark | None:  # noqa: ARG001 - another file after a change
+    """Made once for all pages of a process: its intervals take a second."""
+    found = all_standings(read_rows(path))
     if not found:
         return None
     plot = DotPlot.of(dots(found))

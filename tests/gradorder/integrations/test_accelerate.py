@@ -13,6 +13,7 @@ from accelerate.utils import DataLoaderConfiguration
 import gradorder as go
 from gradorder.integrations.accelerate import ordered_loader
 
+processes.preload("gradorder.integrations.accelerate")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # accelerate's own
 
 

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 import gradorder as go
 from gradorder.integrations.lightning import ordered_loader
 
+processes.preload("lightning.fabric", "gradorder.integrations.lightning")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Lightning's own
 
 

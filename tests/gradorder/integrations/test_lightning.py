@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, DataLoader
 import gradorder as go
 from gradorder.integrations.lightning import OrderedTraining, sampler_of
 
+processes.preload("lightning.pytorch", "gradorder.integrations.lightning")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about loggers, workers and deprecations
 
 

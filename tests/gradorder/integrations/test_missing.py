@@ -28,7 +28,7 @@ print(json.dumps(found))
 @cache
 def found():
     """One new interpreter for all: loading torch takes seconds."""
-    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=300)
     return json.loads(result.stdout)
 
 

@@ -15,6 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback, TrainingA
 import gradorder as go
 from gradorder.integrations.transformers import OrderedTrainer, causal_losses, causal_losses_of_outputs
 
+processes.preload("gradorder.integrations.transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
 SIZE, BATCH, EPOCHS = 23, 4, 3

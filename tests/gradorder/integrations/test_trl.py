@@ -21,6 +21,7 @@ import gradorder as go
 from gradorder.integrations.transformers import causal_losses
 from gradorder.integrations.trl import OrderedSFTTrainer
 
+processes.preload("datasets", "gradorder.integrations.trl")
 pytestmark = pytest.mark.filterwarnings("ignore")  # TRL's own
 
 SIZE, BATCH, EPOCHS = 23, 4, 3

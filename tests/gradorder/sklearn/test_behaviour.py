@@ -371,7 +371,7 @@ def test_orders_matter_with_decreasing_steps():
 @pytest.mark.parametrize("missing", ["numba", "sklearn"])
 def test_without_the_extra_one_line_says_what_to_install(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import gradorder.sklearn"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
     expected = f'ImportError: gradorder.sklearn needs {missing}: pip install "gradorder[sklearn]"'
     assert result.stderr.strip().splitlines()[-1] == expected
     assert "During handling" not in result.stderr

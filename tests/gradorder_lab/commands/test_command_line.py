@@ -1,19 +1,19 @@
 import signal
 import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from command import gradorder
+from processes import DEADLINE, interpreter, until
 
 from gradorder_lab import cli
 from gradorder_lab.commands import reproduce
 from gradorder_lab.paper import EXPERIMENTS
 from gradorder_lab.runs.store import Store, only_one
 
-MAIN = [sys.executable, "-c", "from gradorder_lab.cli import main; main()"]
+MAIN = ["-c", "from gradorder_lab.cli import main; main()"]
 
 
 def in_one_line(result):
@@ -70,11 +70,10 @@ def test_a_directory_in_use_is_refused(tmp_path):
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     command = [*MAIN, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        while not (tmp_path / "runs.sqlite").exists() or num_runs(tmp_path) == 0:
-            time.sleep(0.05)
+    with interpreter(*command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: (tmp_path / "runs.sqlite").exists() and num_runs(tmp_path) > 0, process, "a run to be kept")
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
+        _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130
     assert f"of 25000 runs are finished and kept in {tmp_path}" in said
     assert f"To go on from there: gradorder reproduce selection --seeds 50 --jobs 2 --out {tmp_path}" in said

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from processes import interpreter, next_line
 
 from gradorder_lab.commands import progress, serve
 from gradorder_lab.commands.progress import Plan, Progress
@@ -191,13 +192,13 @@ def test_a_port_in_use_is_refused(listening, tmp_path):
 
 
 def gradorder(*arguments):
-    command = [sys.executable, "-c", "from gradorder_lab.cli import main; main()", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ["-c", "from gradorder_lab.cli import main; main()", *arguments]
+    return interpreter(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):
     with gradorder("report", "--serve", "--port", "0", "--out", str(tmp_path)) as process:
-        said = process.stdout.readline()
+        said = next_line(process.stdout, "the address of the page")
         port = int(said.split("127.0.0.1:")[1].split("/")[0])
         with socket.create_connection(("127.0.0.1", port)):
             process.send_signal(signal.SIGINT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from processes import Started
+from processes import Started, next_line
 from torch.nn import functional as F
 
 import gradorder as go
@@ -220,7 +220,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_rows(tmp_path):
     num_killed = 0
     for _ in range(4):
         with Started(runs_with_checkpoints, tmp_path) as runner:
-            assert runner.stdout.readline() == "ready\n"
+            assert next_line(runner.stdout, "a process to be ready") == "ready\n"
             time.sleep(moments.uniform(0.0, 0.5))
             num_killed += runner.process.is_alive()
     assert num_killed > 0

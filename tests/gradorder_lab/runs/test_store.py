@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from processes import Started
+from processes import Started, next_line
 
 from gradorder_lab.runs.recipe import Recipe
 from gradorder_lab.runs.store import STORE, Store, StoreError, only_one
@@ -78,7 +78,7 @@ def writes(directory):
 @pytest.mark.parametrize("wait", [0.0, 0.013, 0.1])
 def test_what_was_added_survives_kill_9(tmp_path, wait):
     with Started(writes, tmp_path) as writer:
-        assert writer.stdout.readline() == "0\n"
+        assert next_line(writer.stdout, "the first run to be written") == "0\n"
         time.sleep(wait)
         writer.process.kill()
         said = ["0", *writer.stdout.read().split()]
@@ -129,7 +129,7 @@ def stays_in(directory):
 
 def test_only_one_process_runs_in_a_directory(tmp_path):
     with Started(stays_in, tmp_path) as other:
-        assert other.stdout.readline() == "in\n"
+        assert next_line(other.stdout, "another process to be in the directory") == "in\n"
         with pytest.raises(StoreError, match="another gradorder is running in"), only_one(tmp_path):
             pass
     with only_one(tmp_path):

@@ -1,16 +1,18 @@
 import base64
 import gzip
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from benchmark_rows import rows_of
 from hostile_names import HOSTILE, hostile_page
 
 from gradorder_lab import paper, show
-from gradorder_lab.benchmark.rows import RESULTS, read_rows
+from gradorder_lab.benchmark.rows import RESULTS, read_rows, write_rows
 from gradorder_lab.benchmark.standings import all_standings
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.judge.first_rule import first_verdict
@@ -387,6 +389,22 @@ def test_the_benchmark_is_drawn_in_full(full):
     assert labels == [f"{dot.method} on {dot.task}: {dot.words}" for row in rows for dot in row if dot]
     assert len(dots) > 5
     assert "All of its numbers" in text
+
+
+def test_the_benchmark_is_made_once_until_its_file_changes(tmp_path, monkeypatch):
+    path, task, accuracies = tmp_path / RESULTS, "terrain, 2-layer", {0.25: 75.0, 1.0: 77.0}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(shipped, "find_file", lambda name: path)
+    rows = rows_of("random reshuffling", accuracies, task=task)
+    found = []
+    for number, cost in enumerate((0.5, 0.25)):
+        write_rows([*rows, *rows_of("recommended", accuracies, task=task, cost=cost)], path)
+        os.utime(path, ns=(number, number))  # two writes may be closer than the clock's step
+        made = benchmark.benchmark_for(tmp_path / "out")
+        assert benchmark.benchmark_for(tmp_path / "out") is made
+        found.append(made.sentence)
+    assert "0.50" in found[0]
+    assert "0.25" in found[1]
 
 
 def test_what_is_not_in_the_paper_s_text_is_folded(full):

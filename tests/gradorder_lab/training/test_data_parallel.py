@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import processes as launched
 import pytest
 import torch
 import torch.distributed as dist
+from torchrun import torchrun
 
 from gradorder_lab.commands import reproduce
 from gradorder_lab.errors import LabError
@@ -250,7 +251,6 @@ def test_a_batch_that_cannot_be_shared_is_named():
 
 # ---------------------------------------------------------------- the command
 
-LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=0.2"]
 FEWER_RUNS = """
 from dataclasses import replace
 from gradorder_lab import paper
@@ -263,25 +263,11 @@ paper.EXPERIMENTS["mnist"] = replace(full["mnist"], recipes=few)
 """
 
 
-def launch(folder, *arguments, num=2, also=""):
-    """`gradorder` by torchrun, with three small runs for all of mnist's."""
+def program_in(folder, also=""):
+    """`gradorder`, with three small runs for all of mnist's."""
     program = folder / "program.py"
     program.write_text(f"{FEWER_RUNS}\n{also}\nif __name__ == '__main__':\n    main()\n")
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-    started = time.monotonic()
-    result = subprocess.run(
-        [*LAUNCH, f"--nproc-per-node={num}", str(program), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    return result, time.monotonic() - started
+    return program
 
 
 def few_runs():
@@ -292,7 +278,8 @@ def few_runs():
 def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
     out = tmp_path / "out"
     arguments = ("reproduce", "mnist", "synthetic-far", "--seeds", "2", "--jobs", "1", "--out", str(out))
-    result, _ = launch(tmp_path, *arguments)
+    launch = partial(torchrun, program_in(tmp_path), *arguments, preload=["gradorder_lab.commands.reproduce"])
+    result = launch()
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Page: ") == 1
     with Store(out) as store:
@@ -307,7 +294,7 @@ def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
         num_runs = store.num_runs()
         assert num_runs > 6  # the other experiment is there too, run by the first process
     assert not (out / "checkpoints").exists()
-    again, _ = launch(tmp_path, *arguments)
+    again = launch()
     assert again.returncode == 0, again.stderr
     with Store(out) as store:
         assert store.num_runs() == num_runs
@@ -324,7 +311,14 @@ def update(self, *arguments):
     return original(self, *arguments)
 NetworkRun.update = update
 """
-    result, seconds = launch(tmp_path, "reproduce", "mnist", "--out", str(tmp_path / "out"), also=breaks)
+    # What torchrun says of it is looked at too: it is started as it is on a command line.
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=0.2"]
+    command += ["--nproc-per-node=2", program_in(tmp_path, breaks), "reproduce", "mnist", "--out", tmp_path / "out"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": paths}
+    started = time.monotonic()
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    seconds = time.monotonic() - started
     assert result.returncode == 1
     assert "ValueError: the fifth step is one too many" in result.stderr
     assert result.stderr.count("Traceback (most recent call last)") <= 2  # of the error, and torchrun's own
@@ -358,7 +352,7 @@ def test_torchrun_with_one_process_is_no_group(monkeypatch):
 
 def test_started_as_a_module_it_is_the_same_command():
     result = subprocess.run(
-        [sys.executable, "-m", "gradorder_lab", "list"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "gradorder_lab", "list"], capture_output=True, text=True, check=False, timeout=300
     )
     assert result.returncode == 0, result.stderr
     assert "cifar10" in result.stdout
