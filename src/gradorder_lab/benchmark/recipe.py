@@ -19,7 +19,7 @@ from gradorder_lab.data import random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps
-from gradorder_lab.training.step_sizes import StepSize, half_cosine, half_cosine_over_epochs
+from gradorder_lab.training.step_sizes import StepSize, half_cosine_over_epochs, half_cosine_over_steps
 
 EXPERIMENT = "compare"
 
@@ -141,4 +141,4 @@ def _falling(step_size: float, sampler: OrderedSampler, length: float) -> StepSi
         steps = [whole_steps(part, sampler.num_steps(epoch, epoch + 1)) for epoch, part in _epochs(length)]
     except ValueError:  # nobody knows yet
         return half_cosine_over_epochs(step_size, length)
-    return half_cosine(step_size, sum(steps))
+    return half_cosine_over_steps(step_size, sum(steps))

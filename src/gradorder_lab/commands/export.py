@@ -139,10 +139,10 @@ def _narrowest(values: Sequence[Setting]) -> str:
 def run_columns(runs: Sequence[StoredRun], fields: Fields) -> Columns:
     """The lines of some runs, column by column; None where a run does not have the column."""
     parts = [_filled(_about(run) | dict(run.rows), fields, _num_rows(run)) for run in runs]
-    return {name: _joined([part[name] for part in parts]) for name in fields}
+    return {name: _joined_columns([part[name] for part in parts]) for name in fields}
 
 
-def _joined(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or lists where something is missing
+def _joined_columns(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or lists where something is missing
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
     return [value for part in parts for value in part]

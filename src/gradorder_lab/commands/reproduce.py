@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab import paper, show
-from gradorder_lab.commands.progress import Plan
+from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.network import NeuralRecipe
@@ -59,7 +59,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
     asked = paper.chosen(names)
     if processes.num_launched() > 1 and settings.cluster is not None:
         raise LabError("--cluster must not be given under torchrun: choose one of the two")
-    with processes.joined(settings.device):
+    with processes.process_group(settings.device):
         if processes.is_first():
             _reproduce(asked, out, settings)
         else:
@@ -112,7 +112,7 @@ def _run(
     pieces = sweep.missing(wanted, store, workspace)
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
-    Plan.of(asked, settings.size, seeds, num_finished).save(out)
+    ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
     columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)

@@ -17,7 +17,7 @@ from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
 from gradorder_lab.data.source import LabelledImages, TrainTest, read_bytes
 
 _UNSIGNED_BYTE = 0x08
-_IMAGE_SHAPE = (28, 28)
+_GREY_SHAPE = (28, 28)
 _FILES = tuple(f"{split}-{kind}-ubyte" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
 
@@ -73,7 +73,7 @@ class IdxFiles:
 def read_images(path: Path) -> torch.Tensor:
     """Images of an IDX file, uint8 (N, 1, 28, 28)."""
     images = read_idx(path, num_dimensions=3)
-    if images.shape[1:] != _IMAGE_SHAPE:
+    if images.shape[1:] != _GREY_SHAPE:
         raise DatasetFileError(path, f"images must be 28 x 28, got {' x '.join(map(str, images.shape[1:]))}")
     return torch.from_numpy(images).unsqueeze(1)
 

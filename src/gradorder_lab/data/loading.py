@@ -4,17 +4,17 @@ import os
 from pathlib import Path
 
 from gradorder_lab.data import embedded
-from gradorder_lab.data.cifar10 import CIFAR10
-from gradorder_lab.data.cifar100 import CIFAR100
+from gradorder_lab.data.cifar10 import CIFAR10_SOURCE
+from gradorder_lab.data.cifar100 import CIFAR100_SOURCE
 from gradorder_lab.data.download import DownloadError, cache_dir, fetch
 from gradorder_lab.data.errors import DatasetError, DatasetNotFoundError
-from gradorder_lab.data.fashion_mnist import FASHION_MNIST
+from gradorder_lab.data.fashion_mnist import FASHION_MNIST_SOURCE
 from gradorder_lab.data.images import ImageDataset
-from gradorder_lab.data.mnist import MNIST
+from gradorder_lab.data.mnist import MNIST_SOURCE
 from gradorder_lab.data.source import LabelledImages, Source, TrainTest
 from gradorder_lab.runs.recipe import SIZES, Size
 
-SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
+SOURCES = {source.name: source for source in (MNIST_SOURCE, FASHION_MNIST_SOURCE, CIFAR10_SOURCE, CIFAR100_SOURCE)}
 
 DATA_VARIABLE = "GRADORDER_DATA"
 """The environment variable that names the data directory where no argument does."""

@@ -30,7 +30,7 @@ from typing import Literal
 
 from gradorder_lab.judge.statistics import LEVEL, Effect
 
-Kind = Literal["lower", "equal", "different", "always"]
+ClaimKind = Literal["lower", "equal", "different", "always"]
 
 
 class Outcome(StrEnum):
@@ -71,7 +71,7 @@ class Comparison:
     what: str
     reading: str
     rank: int
-    kind: Kind
+    kind: ClaimKind
     effect: Effect | None
     untested: str = ""
     first: Literal["primary", "reading", "none"] = "reading"

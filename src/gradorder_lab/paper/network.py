@@ -17,7 +17,7 @@ from gradorder.ranks import world_size
 from gradorder.sampler import Layout
 from gradorder.scores import Score
 from gradorder_lab import data as data_sets
-from gradorder_lab.data.examples import Augment
+from gradorder_lab.data.examples import Augment, without_some
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.paper.figures import Table
@@ -28,7 +28,8 @@ from gradorder_lab.training import checkpoint
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
 from gradorder_lab.training.step_sizes import step_size_named
 
-START_PARTS = (0.4, 0.5, 0.7)
+LATE = 0.7
+START_PARTS = (0.4, 0.5, LATE)
 """Where ordering starts, as parts of the run: the paper's 80, 100 and 140 of 200 epochs."""
 
 Treatment = Literal["full random", "full ordered", "mini random", "mini ordered"]
@@ -50,8 +51,8 @@ SCORES: Mapping[str, Score] = {
     "loss": go.Loss(),
 }
 
-
-_SPLIT_SEED = 0
+TITLES = {name: source.title for name, source in data_sets.SOURCES.items()}
+"""Data set -> as people write it."""
 
 
 def start_epoch_at(part: float, epochs: int) -> int:
@@ -79,7 +80,7 @@ class NeuralRecipe(Recipe):
         keep: q / S of the mini methods.
         epochs: how many.
         start_epoch: random and complete before it, for every method.
-        schedule: one of `step_sizes.NAMES`.
+        schedule: one of `step_sizes.SCHEDULES`, or "cosine".
         step_size: the first one.
         momentum: of SGD.
         weight_decay: of SGD.
@@ -227,7 +228,7 @@ def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device
 
 def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
     """The checkpoint that the first process finds."""
-    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load(path))
+    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load_checkpoint(path))
 
 
 def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping[str, Any]:
@@ -260,8 +261,8 @@ def _save(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace
     if workspace.checkpoints is None or not processes.is_first():
         return
     if recipe.is_trunk and run.next_epoch in recipe.branch_epochs:
-        checkpoint.save(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
-    checkpoint.save(run.state(), recipe.checkpoint(seed, workspace))
+        checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
+    checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
 
 
 def _strategies(recipe: NeuralRecipe, train: data_sets.ImageDataset, seed: int) -> tuple[go.OrderedSampler, Strategy]:
@@ -307,9 +308,7 @@ def load_images(
 @cache
 def split_off(train: data_sets.ImageDataset, part: float) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset]:
     """The training set without a random part of it, and that part; the same in every run."""
-    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(_SPLIT_SEED))
-    num_held_out = round(part * len(train))
-    parts = (one.sort().values.to(train.images.device) for one in (order[num_held_out:], order[:num_held_out]))
+    parts = (one.to(train.images.device) for one in without_some(len(train), round(part * len(train))))
     kept, held_out = (replace(train, images=train.images[one], labels=train.labels[one]) for one in parts)
     return kept, held_out
 
@@ -325,10 +324,10 @@ def _model_hash(name: str, num_classes: int, shape: tuple[int, ...], width: int 
     return digest(tensor.numpy() for tensor in started(build, 0).state_dict().values())
 
 
-_CHANNELS = "convolutions of 3 x 3 with 8, 16, 16, 16 channels and strides 2, 2, 1, 1; linear layers of 128, 64, 10"
+_SEVEN_LAYERS = "convolutions of 3 x 3 with 8, 16, 16, 16 channels and strides 2, 2, 1, 1; linear layers of 128, 64, 10"
 _NETWORKS = {
     "2-layer": "784-128-10, ReLU",
-    "7-layer": f"{_CHANNELS}; the paper does not say",
+    "7-layer": f"{_SEVEN_LAYERS}; the paper does not say",
     "resnet20": "ResNet-20",
     "resnet18": "ResNet-18 with the stem for CIFAR",
 }
@@ -346,7 +345,7 @@ def num_images(data: str, size: Size) -> tuple[int, int]:
     return _OWN_COPY.get((data, size), (source.num_train, source.num_test))
 
 
-def settings_table(recipe: NeuralRecipe, title: str, starts: str, networks: Sequence[str] = ()) -> Table:
+def network_settings(recipe: NeuralRecipe, title: str, starts: str, networks: Sequence[str] = ()) -> Table:
     """What one needs to run it again, from the recipe of full random."""
     width = "" if recipe.width is None else f", width {recipe.width}"
     num_train, num_test = num_images(recipe.data, recipe.size)

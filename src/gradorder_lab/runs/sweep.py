@@ -83,7 +83,7 @@ def run_all(
     for piece in sorted(shared, key=lambda piece: piece.stage):
         keep(_led(piece))
     processes.tell(None)
-    processes.part()
+    processes.leave_group()
     alone = [piece for piece in pieces if piece not in shared]
     with _backend(jobs, cluster), warnings.catch_warnings():
         # loky replaces workers that have grown, and says so; nothing is lost

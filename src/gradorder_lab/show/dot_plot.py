@@ -67,7 +67,7 @@ class DotPlot:
         )
 
 
-def place(cost: float) -> float:
+def cost_place(cost: float) -> float:
     """Where a cost lies.
 
     >>> place(1.0), place(0.5), place(100.0)
@@ -77,4 +77,4 @@ def place(cost: float) -> float:
     return round(100 * math.log(inside / _LEAST) / math.log(_MOST / _LEAST), 1)
 
 
-TICKS = {cost: place(cost) for cost in (0.5, 1.0, 2.0)}
+COST_TICKS = {cost: cost_place(cost) for cost in (0.5, 1.0, 2.0)}

@@ -14,8 +14,9 @@ from gradorder_lab.judge.statistics import MARGINS, SMALLEST
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import dot_plot, forest, readable
 from gradorder_lab.show.benchmark import benchmark_for
+from gradorder_lab.show.chapters import command_for
 from gradorder_lab.show.figure_data import figure_data
-from gradorder_lab.show.page import Page, command_for, page_of
+from gradorder_lab.show.page import Page, page_of
 
 PAGE = "index.html"
 _TEMPLATES = "templates"
@@ -23,7 +24,7 @@ _TEMPLATES = "templates"
 
 def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
     """Write the page into `out`, whole or not at all, and return its path; `before` is shown beside its verdicts."""
-    return written(render(page_of(summary, benchmark_for(out), before)), out / PAGE)
+    return written(render_page(page_of(summary, benchmark_for(out), before)), out / PAGE)
 
 
 def written(text: str, path: Path) -> Path:
@@ -38,7 +39,7 @@ def written(text: str, path: Path) -> Path:
     return path
 
 
-def render(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
+def render_page(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
     """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
 
     Args:
@@ -49,9 +50,9 @@ def render(page: Page, *, live_version: str | None = None, whole: bool = True) -
     return template("page.html.j2").render(
         page=page,
         data=figure_data(page.figures),
-        ticks=forest.TICKS,
-        cost_ticks=dot_plot.TICKS,
-        cost_place=dot_plot.place,
+        ticks=forest.EFFECT_TICKS,
+        cost_ticks=dot_plot.COST_TICKS,
+        cost_place=dot_plot.cost_place,
         margins=MARGINS,
         smallest=SMALLEST,
         moved=paired.MOVED,

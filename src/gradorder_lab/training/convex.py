@@ -19,9 +19,7 @@ from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Array, Recipe, Rows, Workspace
-
-Order = NDArray[np.int64]
-
+from gradorder_lab.training.step_sizes import schedule_named
 
 ORDERINGS: Mapping[str, go.Ordering] = {
     "random": go.Shuffled(),
@@ -31,23 +29,6 @@ ORDERINGS: Mapping[str, go.Ordering] = {
     "flip-flop": go.FlipFlop(go.Shuffled()),
     "Plackett-Luce": go.PlackettLuce(),
 }
-
-SCHEDULES = ("constant", "1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)", "1/(1+k)", "1/sqrt(1+k)")
-"""t counts updates, k epochs, n examples."""
-
-
-def schedule_named(name: str, a: float, num_examples: int, switch: int) -> Schedule:
-    """One of SCHEDULES times `a`, counting from the first step of epoch `switch`."""
-    step = switch * num_examples
-    schedules: dict[str, Schedule] = {
-        "constant": go.Constant(a),
-        "1/(1+t)": go.InversePerStep(a, since=step),
-        "1/sqrt(1+t)": go.InverseSqrtPerStep(a, since=step),
-        "1/(1+t/n)": go.InversePerStep(a, scale=num_examples, since=step),
-        "1/(1+k)": go.InversePerEpoch(a, since=switch),
-        "1/sqrt(1+k)": go.InverseSqrtPerEpoch(a, since=switch),
-    }
-    return schedules[name]
 
 
 @final
@@ -95,7 +76,7 @@ class ConvexRecipe(Recipe):
         del workspace
         descent = Descent(self, problem_of(self.problem, seed), seed)
         if self.warm_up:
-            descent.go_on_from(_warmed_up(self._warm_up_alone, seed))
+            descent.go_on_from(_shared_warm_up(self._warm_up_alone, seed))
         else:
             descent.note()
         for epoch in range(self.warm_up, self.epochs):
@@ -128,7 +109,7 @@ def _step_sizes(schedule: Schedule, first_step: int, num_steps: int, epoch: int)
 
 
 @lru_cache(maxsize=8)
-def _warmed_up(recipe: ConvexRecipe, seed: int) -> "Descent":
+def _shared_warm_up(recipe: ConvexRecipe, seed: int) -> "Descent":
     """The random epochs that many recipes share, run once."""
     descent = Descent(recipe, problem_of(recipe.problem, seed), seed)
     descent.note()
@@ -175,7 +156,7 @@ class Descent:
         self.epoch_place = epoch + 1.0
         self.note()
 
-    def order(self, ordering: go.Ordering, epoch: int) -> Order:
+    def order(self, ordering: go.Ordering, epoch: int) -> NDArray[np.int64]:
         """Algorithm 1: the examples sorted by their gradient norms at the start of the epoch."""
         scores = None
         if ordering.needs_scores:
@@ -200,7 +181,7 @@ class Descent:
             chosen = hardest[self.ordering(norms[hardest], epoch=epoch, generator=generator)]
             self._descend(batch[chosen.numpy()], epoch)
 
-    def _descend(self, order: Order, epoch: int) -> None:
+    def _descend(self, order: NDArray[np.int64], epoch: int) -> None:
         """One update per example; the loss is noted between equal parts of the epoch."""
         step_sizes = self.recipe.step_sizes(self.problem.num_examples, self.num_updates, len(order), epoch)
         for part in self._parts(len(order)):

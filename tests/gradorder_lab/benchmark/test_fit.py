@@ -73,7 +73,7 @@ def asked(tmp_path, monkeypatch):
     def make(model="network", losses=None, methods=("recommended",), **settings):
         told = {"losses": None if losses is None else f"{name}:{losses}", "batch_size": 20, "epochs": 2}
         own = tuple(f"{name}:{method}" if method[0].isupper() else method for method in methods)
-        return command.Request(Task("own", "own.npz", f"{name}:{model}", **(told | settings)), methods=own)
+        return command.ComparisonRequest(Task("own", "own.npz", f"{name}:{model}", **(told | settings)), methods=own)
 
     yield make
     sys.modules.pop(name, None)

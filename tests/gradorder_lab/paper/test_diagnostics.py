@@ -34,7 +34,7 @@ def test_the_written_rows_are_found_again(way):
 
 def test_an_epoch_in_tenths_is_the_epoch():
     """The same weights as a loop over the sampler's batches, and numbers that a hand would write down."""
-    recipe = grey_images.recipe("mnist", "mini", "2-layer", 128, ("full ordered", "first"))
+    recipe = grey_images.grey_recipe("mnist", "mini", "2-layer", 128, ("full ordered", "first"))
     run, by_hand = (begin(recipe, 1, Workspace()) for _ in range(2))
     scores = go.gradient_norms(by_hand.model, by_hand.train.batch(range(5000)))
     batches = list(by_hand.batches(0))
