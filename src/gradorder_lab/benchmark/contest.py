@@ -13,7 +13,7 @@ import torch
 
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import BenchmarkRun
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.training.step_sizes import best_size
@@ -107,10 +107,7 @@ class Contest:
 
     def _means(self, method: str, found: Sequence[BenchmarkRun]) -> dict[float, float]:
         """Held-out accuracy of every step size that was run with all seeds."""
-        accuracies: dict[float, list[float]] = {}
-        for run in found:
-            if run.validates and run.method == method and run.seed < self.search_seeds:
-                accuracies.setdefault(run.step_size, []).append(run.goodness)
+        accuracies = searched(run for run in found if run.method == method and run.seed < self.search_seeds)
         return {size: float(np.mean(all_)) for size, all_ in accuracies.items() if len(all_) == self.search_seeds}
 
 

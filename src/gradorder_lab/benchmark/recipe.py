@@ -1,7 +1,6 @@
 """One method on one task with one step size and one budget."""
 
 import contextlib
-import json
 import math
 import time
 from dataclasses import dataclass, fields
@@ -15,7 +14,7 @@ from gradorder import NonFiniteScoresError, OrderedSampler
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
-from gradorder_lab.data import random_crop_and_flip
+from gradorder_lab.data import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps
@@ -76,11 +75,6 @@ class CompareRecipe(Recipe):
         """What it learns, without a name."""
         return Task(name="", **{name: getattr(self, name) for name in _OF_TASK})
 
-    @property
-    def family(self) -> str:
-        """Its own: it shares nothing."""
-        return json.dumps(dict(self.settings), sort_keys=True)
-
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Train and measure; `started` is when, in seconds since 1970."""
         started = time.time()
@@ -127,8 +121,7 @@ def benchmark_run(
 
 def _flips(seed: int, epoch: int) -> Augment:
     """Images mirrored half of the time, by this epoch's own random numbers: the same for every method."""
-    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
-    return partial(random_crop_and_flip, generator=torch.Generator().manual_seed(int(state[0])), padding=0)
+    return partial(random_crop_and_flip, generator=epoch_moves(seed, epoch), padding=0)
 
 
 def _epochs(length: float) -> list[tuple[int, float]]:

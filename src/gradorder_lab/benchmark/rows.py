@@ -35,6 +35,7 @@ from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import STORE, Store, StoredRun
+from gradorder_lab.runs.whole_file import whole_file
 
 BENCHMARK_RESULTS = "benchmark.parquet"
 _VERSIONS = ("python", "gradorder", "torch", "numpy", "scikit-learn", "numba", "scipy")
@@ -137,6 +138,15 @@ def with_new_rows(before: Sequence[BenchmarkRun], new: Sequence[BenchmarkRun]) -
     return sorted(rows.values(), key=lambda run: run.identity)
 
 
+def searched(runs: Iterable[BenchmarkRun]) -> dict[float, list[float]]:
+    """Step size -> how good it was on the held-out part, run by run."""
+    found: dict[float, list[float]] = {}
+    for run in runs:
+        if run.validates:
+            found.setdefault(run.step_size, []).append(run.goodness)
+    return found
+
+
 def read_rows(path: Path) -> list[BenchmarkRun]:
     """What `write_rows` wrote.
 
@@ -153,12 +163,8 @@ def write_rows(runs: Sequence[BenchmarkRun], path: Path) -> None:
     """Write the file, whole or not at all."""
     schema = pa.schema([(one.name, _TYPES[one.type]) for one in fields(BenchmarkRun)])  # type: ignore[index]
     columns = {one.name: [getattr(run, one.name) for run in runs] for one in fields(BenchmarkRun)}
-    unfinished = path.with_name(f".{path.name}-unfinished")
-    try:
+    with whole_file(path) as unfinished:
         parquet.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd", compression_level=19)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standard_tasks.ALL) -> int:

@@ -11,7 +11,7 @@ from gradorder_lab.benchmark import standard_tasks
 from gradorder_lab.benchmark.curves import CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
-from gradorder_lab.benchmark.rows import BenchmarkRun
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.statistics import interval
@@ -161,19 +161,16 @@ class _Results:
 
     @classmethod
     def of(cls, runs: Sequence[BenchmarkRun]) -> "_Results | None":
-        searched: dict[float, list[float]] = {}
-        for run in runs:
-            if run.validates:
-                searched.setdefault(run.step_size, []).append(run.goodness)
+        tried = searched(runs)
         counting = [run for run in runs if not run.validates]
-        if searched:
-            most = max(map(len, searched.values()))
-            size = best_size({size: float(np.mean(all_)) for size, all_ in searched.items() if len(all_) == most})
+        if tried:
+            most = max(map(len, tried.values()))
+            size = best_size({size: float(np.mean(all_)) for size, all_ in tried.items() if len(all_) == most})
             counting = [run for run in counting if run.step_size == size]
         if not counting:
             return None
         size = counting[0].step_size
-        is_at_edge = size in {min(searched), max(searched)} if searched else False
+        is_at_edge = size in {min(tried), max(tried)} if tried else False
         return cls(size, is_at_edge, {(run.budget, run.seed): run for run in counting})
 
     @property

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import torch
 
 LabelledBatch = tuple[torch.Tensor, torch.Tensor]
+"""Inputs (B, ...) and labels (B,)."""
+
 Augment = Callable[[torch.Tensor], torch.Tensor]
 """Of the inputs of a batch, before they are normalised."""
 
@@ -39,10 +41,6 @@ class LabelledTensors:
         positions = torch.as_tensor(indices)
         inputs = self.inputs.index_select(0, positions)
         return inputs if augment is None else augment(inputs), self.labels.index_select(0, positions)
-
-    def on(self, device: torch.device | str) -> Self:
-        """The same on another device."""
-        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
 
 @dataclass(frozen=True, eq=False)

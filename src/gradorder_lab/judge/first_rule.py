@@ -6,7 +6,7 @@ accuracy), an effect of any size could decide, and runs counted that hardly move
 
 from collections.abc import Sequence
 
-from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, weakest
+from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, verdict_by, weakest
 from gradorder_lab.judge.statistics import MARGINS
 
 WHY = (
@@ -28,13 +28,7 @@ def first_verdict(claim: Claim) -> Verdict:
 
 def _verdict(comparisons: Sequence[Comparison]) -> Verdict:
     primary = [_outcome(one) for one in comparisons if one.first == "primary"]
-    if not primary or None in primary:
-        return Verdict.NOT_TESTED
-    if Outcome.FAILS in primary:
-        return Verdict.NOT_REPRODUCED
-    if Outcome.OPEN in primary:
-        return Verdict.INCONCLUSIVE
-    return Verdict.REPRODUCED if {_outcome(one) for one in comparisons} == {Outcome.HOLDS} else Verdict.PARTLY
+    return verdict_by(primary, [_outcome(one) for one in comparisons])
 
 
 def _outcome(comparison: Comparison) -> Outcome | None:

@@ -1,8 +1,7 @@
 """Theorems 1 to 4 along the runs: one epoch recorded in each order, its bounds beside what was measured. Claim C12."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -15,9 +14,9 @@ from gradorder_lab.paper.figures import Table
 from gradorder_lab.paper.orders import PER_STEP
 from gradorder_lab.problems import problem_of
 from gradorder_lab.problems.problem import ConvexProblem
-from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
+from gradorder_lab.runs.recipe import Rows, Workspace
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.training.convex import ConvexRecipe, Descent, problem_hash
+from gradorder_lab.training.convex import ConvexRecipe, Descent, ProblemRecipe
 
 NAME = "bounds"
 STRONGLY_CONVEX = (1, 2)
@@ -33,7 +32,7 @@ ORDERS = ("random", "descending", "ascending")
 
 @final
 @dataclass(frozen=True)
-class BoundsRecipe(Recipe):
+class BoundsRecipe(ProblemRecipe):
     """The bounds of one epoch in one order.
 
     Args:
@@ -47,21 +46,10 @@ class BoundsRecipe(Recipe):
 
     revision: ClassVar[int] = 2
 
-    problem: str
     ordering: str
     schedule: str
     epoch: int
     is_strongly_convex: bool
-
-    @property
-    def family(self) -> str:
-        """What is run on the same problem builds it once."""
-        return self.problem
-
-    def contents(self, data: Path | None) -> Mapping[str, str]:
-        """The examples of the problem, as seed 0 draws them."""
-        del data
-        return {self.problem: problem_hash(self.problem)}
 
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """One row: every term of the theorem that applies, as published and as corrected."""

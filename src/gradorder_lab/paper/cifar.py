@@ -8,7 +8,7 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
 from gradorder_lab.paper.network import (
     LATE,
     MINI_RANDOM,
@@ -143,7 +143,7 @@ def _cifar_figure(data: str, size: Size, summary: Summary, ours: Variant, start:
     epochs = CIFAR_PROTOCOLS[data, size].epochs
     first = start_epoch_at({LATE: 0.6}.get(start, 0.35), epochs) if zoomed else 0
     panels = tuple(
-        neural_panel(column.replace("_", " "), summary, recipes_of, column, from_epoch=first)
+        panel(column.replace("_", " "), summary, recipes_of, column, x_labels=NEURAL_X_LABELS, from_epoch=first)
         for column in ("train_loss", "test_accuracy")
     )
     return Figure(

@@ -8,7 +8,7 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import accuracy_effect
 from gradorder_lab.paper import tuned_steps
 from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
 from gradorder_lab.paper.network import (
     BALANCED_RANDOM,
     LATE,
@@ -110,11 +110,12 @@ def grey_figure_name(data: str, sort: str, start: float, split: str) -> str:
 def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
     protocol = GREY_PROTOCOLS[size]
     panels = tuple(
-        neural_panel(
+        panel(
             f"{net} net, batch {batch_size}",
             summary,
             {method[0]: grey_recipe(data, size, net, batch_size, method, start) for method in VARIANTS_BY_SORT[sort]},
             f"{split}_accuracy",
+            x_labels=NEURAL_X_LABELS,
         )
         for net in protocol.nets
         for batch_size in protocol.batch_sizes

@@ -8,7 +8,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -113,11 +112,6 @@ class NeuralRecipe(Recipe):
     held_out: float = 0.0
 
     @property
-    def family(self) -> str:
-        """Its own: what it shares, it shares through checkpoints."""
-        return json.dumps(dict(self.settings), sort_keys=True)
-
-    @property
     def stage(self) -> int:
         """Random runs first: those with a late start branch off from them."""
         return 1 if self.start_epoch else 0
@@ -220,9 +214,7 @@ def network_run(
 
 def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device, epoch: int) -> Augment:
     """Random crops and flips from this epoch's own random numbers."""
-    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
-    generator = torch.Generator(device).manual_seed(int(state[0]))
-    of_batch = partial(data_sets.random_crop_and_flip, generator=generator)
+    of_batch = partial(data_sets.random_crop_and_flip, generator=data_sets.epoch_moves(seed, epoch, device))
     return lambda images: processes.as_in_whole_batch(of_batch, images, sampler.loss_scale)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number
 from gradorder_lab.paper.figures import Figure, Panel, Table
-from gradorder_lab.paper.network import LATE, TITLES
+from gradorder_lab.paper.network import LATE, TITLES, start_epoch_at
 from gradorder_lab.runs.recipe import Size
 
 Drawn = Figure | Table
@@ -222,13 +222,17 @@ def _cifar_late() -> Item:
     return Item("Figure 7", "Ordering Starting at Epoch 140", ("cifar-late",), tuple(cifar.NET_OF), tuple(parts), note)
 
 
+def _early_epoch(data: str) -> int:
+    """The paper's, of 200."""
+    return start_epoch_at(cifar.EARLY[data], 200)
+
+
 def _cifar_early() -> Item:
-    starts = {"cifar10": 80, "cifar100": 100}
     parts = [
         Excerpt(
             cifar.cifar_figure_name(data, "first", cifar.EARLY[data], zoomed=False),
             "test accuracy",
-            f"{TITLES[data]} Test Acc, Start Epoch {starts[data]} of 200",
+            f"{TITLES[data]} Test Acc, Start Epoch {_early_epoch(data)} of 200",
         )
         for data in cifar.NET_OF
     ]
@@ -283,7 +287,6 @@ def _other_grids(data: str, split: str) -> tuple[str, str]:
 def _cifar_curves() -> list[Item]:
     """Figures 24 to 39."""
     nets = {"cifar10": "CIFAR-10 RESNET20", "cifar100": "CIFAR-100 RESNET18"}
-    early = {"cifar10": 80, "cifar100": 100}
     sequence = [
         (sort, is_late, data, zoomed)
         for sort in ("first", "within")
@@ -294,7 +297,7 @@ def _cifar_curves() -> list[Item]:
     return [
         _simple(
             24 + place,
-            nets[data] + _cifar_caption(None if is_late else early[data], zoomed=zoomed) + f", sort {sort}",
+            nets[data] + _cifar_caption(None if is_late else _early_epoch(data), zoomed=zoomed) + f", sort {sort}",
             cifar.cifar_figure_name(data, sort, LATE if is_late else cifar.EARLY[data], zoomed=zoomed),
             experiment=data,
         )

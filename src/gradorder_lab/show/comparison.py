@@ -11,7 +11,7 @@ from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
-from gradorder_lab.benchmark.rows import BenchmarkRun
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.running import duration
 from gradorder_lab.benchmark.standings import Mean, Point, Standing, Standings, by_saving
 from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warning
@@ -88,10 +88,7 @@ def _mean_text(mean: Mean, standings: Standings) -> str:
 
 def _tried(row: Standing, runs: Sequence[BenchmarkRun], standings: Standings) -> list[tuple[str, str, bool]]:
     """Every step size with what the held-out part said of it, and whether it was chosen."""
-    found: dict[float, list[float]] = {}
-    for run in runs:
-        if run.method == row.method and run.validates:
-            found.setdefault(run.step_size, []).append(run.goodness)
+    found = searched(run for run in runs if run.method == row.method)
     means = {size: standings.measure.told(float(np.mean(all_))) for size, all_ in sorted(found.items())}
     return [(f"{size:g}", told, size == row.step_size) for size, told in means.items()]
 

@@ -1,7 +1,6 @@
 """The page as a file."""
 
 import base64
-import os
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,6 +11,7 @@ from markupsafe import Markup
 from gradorder_lab.judge import first_rule, paired
 from gradorder_lab.judge.statistics import MARGINS, SMALLEST
 from gradorder_lab.runs.summary import Summary
+from gradorder_lab.runs.whole_file import whole_file
 from gradorder_lab.show import dot_plot, forest, readable
 from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.chapters import command_for
@@ -29,13 +29,8 @@ def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
 
 def written(text: str, path: Path) -> Path:
     """The file with this text, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
+    with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.whole_file import whole_file
 
 CheckpointState = dict[str, Any]
 """Tensors, numbers and containers of them: what loads with weights_only=True."""
@@ -14,16 +15,12 @@ CheckpointState = dict[str, Any]
 
 def save_checkpoint(state: CheckpointState, path: Path) -> None:
     """Replace the checkpoint at `path`, all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with aside.open("wb") as file:
+        with whole_file(path) as unfinished, unfinished.open("wb") as file:
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise LabError(f"the checkpoint {path} cannot be written: {error.strerror}") from error
 
 

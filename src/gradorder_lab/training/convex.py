@@ -31,9 +31,28 @@ ORDERINGS: Mapping[str, go.Ordering] = {
 }
 
 
+@dataclass(frozen=True)
+class ProblemRecipe(Recipe):
+    """Something to be run on one of PROBLEMS."""
+
+    problem: str
+
+    @final
+    @property
+    def family(self) -> str:
+        """What is run on the same problem builds it once."""
+        return self.problem
+
+    @final
+    def contents(self, data: Path | None) -> Mapping[str, str]:
+        """The examples of the problem, as seed 0 draws them."""
+        del data
+        return {self.problem: problem_hash(self.problem)}
+
+
 @final
 @dataclass(frozen=True)
-class ConvexRecipe(Recipe):
+class ConvexRecipe(ProblemRecipe):
     """One ordering with one step size on one problem.
 
     Args:
@@ -51,7 +70,6 @@ class ConvexRecipe(Recipe):
 
     revision: ClassVar[int] = 1
 
-    problem: str
     ordering: str
     schedule: str
     epochs: int = 25
@@ -60,16 +78,6 @@ class ConvexRecipe(Recipe):
     batch_fraction: float | None = None
     keep: float = 1.0
     points_per_epoch: int = 1
-
-    @property
-    def family(self) -> str:
-        """What is run on the same problem builds it once."""
-        return self.problem
-
-    def contents(self, data: Path | None) -> Mapping[str, str]:
-        """The examples of the problem, as seed 0 draws them."""
-        del data
-        return {self.problem: problem_hash(self.problem)}
 
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
