@@ -13,7 +13,7 @@ from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
-from gradorder_lab.benchmark.fit import check_fit
+from gradorder_lab.benchmark.fit import check_fit, check_last_batch
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
 from gradorder_lab.benchmark.running import announcement, compared, num_there
@@ -59,9 +59,11 @@ def compare(request: ComparisonRequest, out: Path) -> None:
     console = Console()
     request = _at_hand(request, console)
     contest, data = planned(request), _data_place(request)
-    check_fit(contest.task, tasks.load_split(contest.task, data, validates=False))
-    if len(contest.task.step_sizes) > 1:
-        tasks.load_split(contest.task, data, validates=True)  # is there anything to choose a step size by?
+    split = tasks.load_split(contest.task, data, validates=False)
+    check_fit(contest.task, split)
+    check_last_batch(contest.task, split)
+    if len(contest.task.step_sizes) > 1:  # is there anything to choose a step size by?
+        check_last_batch(contest.task, tasks.load_split(contest.task, data, validates=True))
     console.print(f"[bold]A probe of {contest.task.name}, after one epoch of plain training[/bold]")
     with sweep.threads(Workspace().threads):  # as every run
         run = _after_one_epoch(contest.task, data)

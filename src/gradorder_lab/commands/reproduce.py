@@ -74,7 +74,10 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
     with only_one(out), Store(out, facts) as store:
-        _log_finished(log, asked, settings, store)
+        if log is not None:  # what an earlier call has left in the store
+            for recipe in recipes:
+                for seed, rows in store.rows(recipe).items():
+                    log.add(recipe, seed, rows)
         _run(asked, settings, store, out, console=console, log=log)
         summary = Summary.of(store)
     before = shipped.beside(out)
@@ -85,16 +88,6 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
 
 def _workspace(out: Path, settings: Reproduction) -> Workspace:
     return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
-
-
-def _log_finished(
-    log: TensorBoardLog | None, asked: Sequence[Experiment], settings: Reproduction, store: Store
-) -> None:
-    """What an earlier call has left in the store."""
-    if log is not None:
-        for recipe in (recipe for experiment in asked for recipe in experiment.recipes(settings.size)):
-            for seed, rows in store.rows(recipe).items():
-                log.add(recipe, seed, rows)
 
 
 def _run(
@@ -110,6 +103,8 @@ def _run(
     workspace = _workspace(out, settings)
     wanted = [(recipe, seeds[one.name]) for one in asked for recipe in one.recipes(settings.size)]
     pieces = sweep.missing(wanted, store, workspace)
+    for recipe in (recipe for piece in pieces for recipe in piece.recipes):
+        recipe.contents(settings.data)  # what is not there is said before anything is run
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
     ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
@@ -123,13 +118,7 @@ def _run(
                 log.add(run.recipe, run.seed, run.rows)
 
         try:
-            sweep.run_all(
-                pieces,
-                store,
-                jobs=settings.jobs,
-                cluster=settings.cluster,
-                on_finished=on_finished,
-            )
+            sweep.run_all(pieces, store, jobs=settings.jobs, cluster=settings.cluster, on_finished=on_finished)
         except KeyboardInterrupt as error:
             raise Interrupted(int(progress.tasks[0].completed), num_asked) from error
     shutil.rmtree(workspace.checkpoints or "", ignore_errors=True)  # everything that they were for is in the store

@@ -146,11 +146,11 @@ class NeuralRecipe(Recipe):
         return run.rows()
 
     def contents(self, data: Path | None) -> Mapping[str, str]:
-        """Images and labels, and the network as seed 0 starts it; nothing where the files are not there."""
-        try:
-            train, test = load_images(self.data, self.size, None, data, "cpu")
-        except data_sets.DatasetError:
-            return {}
+        """Images and labels, and the network as seed 0 starts it."""
+        found = _looked_for(self.data, self.size, data)
+        if isinstance(found, data_sets.DatasetError):
+            raise found
+        train, test = found
         network = (self.model, train.num_classes, tuple(train.images.shape[1:]), self.width)
         width = "" if self.width is None else f", width {self.width}"
         return {
@@ -295,6 +295,17 @@ def load_images(
     if num_train is not None:
         train = train.subset(num_train)
     return train.to(device), test.to(device)
+
+
+@cache
+def _looked_for(
+    name: str, size: Size, directory: Path | None
+) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | data_sets.DatasetError:
+    """Train and test set, or why they cannot be had: a download is tried once for all recipes that ask."""
+    try:
+        return load_images(name, size, None, directory, "cpu")
+    except data_sets.DatasetError as error:
+        return error
 
 
 @cache

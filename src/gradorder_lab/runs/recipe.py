@@ -88,7 +88,11 @@ class Recipe(ABC):
         return False
 
     def contents(self, data: Path | None) -> Mapping[str, str]:  # noqa: ARG002 - of recipes that read files
-        """What it is made from, as hashes: the data and the network's start, by name; none for what is not there."""
+        """What it is made from, as hashes: the data and the network's start, by name.
+
+        Raises:
+            LabError: it is not there, so that nothing can be run.
+        """
         return {}
 
     @abstractmethod

@@ -163,7 +163,12 @@ class NetworkRun:
         for group in self.optimizer.param_groups:
             group["lr"] = step_size
         self.optimizer.zero_grad(set_to_none=True)
-        logits, losses = self.forward(batch)
+        try:
+            logits, losses = self.forward(batch)
+        except ValueError as error:
+            if len(targets) > 1:
+                raise
+            raise LabError(f"the network cannot be trained on a batch of one example: {error}") from error
         loss = self.objective(logits, losses, targets, weights)
         if world_size() == 1:
             loss.backward()
