@@ -108,16 +108,11 @@ def _costs_at(target: Array, curve: CostCurve, weights: Array) -> tuple[Array, N
     is_there = fit >= target
     after = is_there.argmax(axis=0)
     before = np.maximum(after - 1, 0)
-    (x0, x1), (y0, y1) = ([_picked(table, places) for places in (before, after)] for table in (log_cost, fit))
+    (x0, x1), (y0, y1) = (np.take_along_axis(table, np.stack([before, after]), 0) for table in (log_cost, fit))
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(after == 0, x1, x0 + (x1 - x0) * (target - y0) / (y1 - y0))
     is_reached = is_there.any(axis=0)
     return np.where(is_reached, found, inf), is_reached & (after == 0)
-
-
-def _picked(table: Array, places: NDArray[np.int64]) -> Array:
-    found: Array = np.take_along_axis(table, places[None], 0)[0]
-    return found
 
 
 def isotonic(values: Array) -> Array:

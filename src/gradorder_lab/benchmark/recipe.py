@@ -107,6 +107,10 @@ def benchmark_run(
     optimizer = torch.optim.SGD(
         model.parameters(), lr=step_size, momentum=task.momentum, weight_decay=task.weight_decay
     )
+
+    def flips(epoch: int) -> Augment:
+        return partial(random_crop_and_flip, generator=epoch_moves(seed, epoch), padding=0)
+
     return NetworkRun(
         model,
         optimizer,
@@ -114,14 +118,9 @@ def benchmark_run(
         _falling(step_size, strategy.sampler, length),
         split.train,
         {"test": split.test},
-        augmentation=partial(_flips, seed) if task.flips else None,
+        augmentation=flips if task.flips else None,
         losses=tasks.own_losses(task),
     )
-
-
-def _flips(seed: int, epoch: int) -> Augment:
-    """Images mirrored half of the time, by this epoch's own random numbers: the same for every method."""
-    return partial(random_crop_and_flip, generator=epoch_moves(seed, epoch), padding=0)
 
 
 def _epochs(length: float) -> list[tuple[int, float]]:

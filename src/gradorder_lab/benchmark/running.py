@@ -1,13 +1,11 @@
 """Carry out comparisons: what is missing is run, over processes, and kept."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab.benchmark.contest import Contest, Wanted, carry_out
 from gradorder_lab.benchmark.methods import BASELINE
@@ -37,7 +35,7 @@ def compared(
     have = {run.identity[1:] for run in known}
     workspace = Workspace(data=data)
     facts = origin.facts() | {"threads": workspace.threads}
-    with only_one(out), Store(out, facts) as store, _progress(console) as progress:
+    with only_one(out), Store(out, facts) as store, sweep.progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
 
         def run_all(wanted: Wanted) -> None:
@@ -122,10 +120,3 @@ def duration(seconds: float) -> str:
     if seconds >= 3600:  # noqa: PLR2004 - an hour
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.1f} s"  # noqa: PLR2004 - a minute
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        yield progress

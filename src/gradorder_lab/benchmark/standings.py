@@ -128,7 +128,8 @@ class Standings:
             LabError: random reshuffling has not been run at the full budget.
         """
         of_task = [run for run in runs if run.task == task]
-        methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in _names(of_task)}
+        names = dict.fromkeys([BASELINE, *(run.method for run in of_task)])
+        methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in names}
         random = methods.get(BASELINE)
         if random is None or 1.0 not in random.budgets:
             raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
@@ -144,11 +145,6 @@ def all_standings(runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard
     """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
     is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
     return [Standings.of(task.name, task.margin, runs) for task in tasks if task.name in is_there]
-
-
-def _names(runs: Sequence[BenchmarkRun]) -> list[str]:
-    """In the order of the rows, random reshuffling first."""
-    return list(dict.fromkeys([BASELINE, *(run.method for run in runs)]))
 
 
 @dataclass(frozen=True, eq=False)

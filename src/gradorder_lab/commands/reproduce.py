@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab import paper, show
 from gradorder_lab.commands.progress import ReproductionPlan
@@ -108,8 +107,7 @@ def _run(
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
     ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
-    columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
+    with sweep.progress_bar(console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
 
         def on_finished(run: sweep.Finished) -> None:

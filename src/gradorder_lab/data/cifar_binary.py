@@ -51,7 +51,8 @@ class CifarFiles:
         if contents is None:
             return None
         parts = {path.name: self._records(path, content) for path, content in contents.items()}
-        return TrainTest(_joined_images(parts[name] for name in self.train_files), parts[self.test_file])
+        images, labels = zip(*(parts[name] for name in self.train_files), strict=True)
+        return TrainTest(LabelledImages(torch.cat(images), torch.cat(labels)), parts[self.test_file])
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -113,8 +114,3 @@ def read_members(archive: Path, names: Iterable[str]) -> dict[Path, bytes]:
     if missing:
         raise DatasetFileError(archive, f"holds no {', '.join(missing)}")
     return contents
-
-
-def _joined_images(parts: Iterable[LabelledImages]) -> LabelledImages:
-    images, labels = zip(*parts, strict=True)
-    return LabelledImages(torch.cat(images), torch.cat(labels))

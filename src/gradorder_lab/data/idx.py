@@ -47,16 +47,13 @@ class IdxFiles:
             paths = [_variant(folder, name) for name in _FILES]
             found = [path for path in paths if path is not None]
             if len(found) == len(_FILES):
-                return self._read(found)
+                train_images, train_labels, test_images, test_labels = found
+                self._refuse_look_alike(test_labels)
+                return TrainTest(self._split(train_images, train_labels), self._split(test_images, test_labels))
             if found:
                 missing = [name for name, path in zip(_FILES, paths, strict=True) if path is None]
                 raise DatasetNotFoundError(f"{folder} holds {found[0].name} but not {', '.join(missing)} (.gz or not)")
         return None
-
-    def _read(self, paths: list[Path]) -> TrainTest:
-        train_images, train_labels, test_images, test_labels = paths
-        self._refuse_look_alike(test_labels)
-        return TrainTest(self._split(train_images, train_labels), self._split(test_images, test_labels))
 
     def _split(self, images_path: Path, labels_path: Path) -> LabelledImages:
         images, labels = read_images(images_path), read_labels(labels_path, self.num_classes)

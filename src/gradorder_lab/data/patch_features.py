@@ -14,7 +14,6 @@ import torch
 from torch.nn import functional as F
 
 from gradorder_lab.data.examples import LabelledTensors
-from gradorder_lab.data.images import ImageDataset
 from gradorder_lab.data.loading import load
 
 NUM_FILTERS = 256
@@ -37,11 +36,8 @@ def cifar10_features(directory: Path | None) -> tuple[LabelledTensors, LabelledT
     features = bank.features(train.images)
     mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
     of_test = (bank.features(test.images) - mean) / deviation
-    return _labelled(features.sub_(mean).div_(deviation), train), _labelled(of_test, test), train.num_classes
-
-
-def _labelled(features: torch.Tensor, images: ImageDataset) -> LabelledTensors:
-    return LabelledTensors(features, images.labels)
+    of_train = features.sub_(mean).div_(deviation)
+    return LabelledTensors(of_train, train.labels), LabelledTensors(of_test, test.labels), train.num_classes
 
 
 @dataclass(frozen=True, eq=False)

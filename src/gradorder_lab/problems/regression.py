@@ -27,14 +27,9 @@ def literal(read: Read) -> Callable[[int], ConvexProblem]:
 
 def scaled(read: Read) -> Callable[[int], ConvexProblem]:
     """The data standardised, likewise."""
-    return lambda _: _regression(*(_standardised(values) for values in read()))
+    return lambda _: _regression(*((values - values.mean(0)) / values.std(0) for values in read()))
 
 
 def _regression(features: Array, target: Array) -> ConvexProblem:
     rows = np.column_stack([features, np.ones(len(features))])
     return ConvexProblem(rows[:, None, :].copy(), target[:, None].copy(), start=np.zeros(rows.shape[1]))
-
-
-def _standardised(values: Array) -> Array:
-    standardised: Array = (values - values.mean(0)) / values.std(0)
-    return standardised

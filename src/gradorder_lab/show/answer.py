@@ -17,11 +17,8 @@ _CONSTANT, _FALLING = "C1", "C2"
 def answer(claims: Sequence[Claim], headline: Headline) -> tuple[str, str, str]:
     """The three sentences."""
     known = {claim.name: claim for claim in claims}
-    return _on_the_loss(known[_FALLING], known[_CONSTANT]), _on_networks(headline), _on_the_claims(claims)
-
-
-def _on_the_loss(falling: Claim, constant: Claim) -> str:
-    return f"{_with_falling_steps(falling)}; {_with_constant_steps(constant)}."
+    on_the_loss = f"{_with_falling_steps(known[_FALLING])}; {_with_constant_steps(known[_CONSTANT])}."
+    return on_the_loss, _on_networks(headline), _on_the_claims(claims)
 
 
 def _with_falling_steps(claim: Claim) -> str:

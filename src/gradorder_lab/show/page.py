@@ -163,6 +163,7 @@ def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summar
     coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
     sections = in_order(_drawn(summary, coverage))
     incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
+    names = dict.fromkeys(name for facts in summary.environments for name in facts)
     every = [block for section in sections for block in section.blocks]
     return Page(
         answer=answer(claims, headline),
@@ -171,7 +172,7 @@ def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summar
         benchmark=benchmark,
         sections=sections,
         coverage=coverage,
-        facts=_facts(summary.environments),
+        facts={name: tuple(facts.get(name) for facts in summary.environments) for name in names},
         num_environments=len(summary.environments),
     )
 
@@ -249,9 +250,3 @@ def _range(numbers: Sequence[int]) -> str:
         return "none"
     low, high = min(numbers), max(numbers)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _facts(environments: Sequence[Mapping[str, Setting]]) -> dict[str, tuple[Setting, ...]]:
-    """Fact -> its value in each environment."""
-    names = dict.fromkeys(name for facts in environments for name in facts)
-    return {name: tuple(facts.get(name) for facts in environments) for name in names}

@@ -1,6 +1,6 @@
 """Algorithms 1 and 2, one example at a time, on the paper's convex problems."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -192,13 +192,10 @@ class Descent:
     def _descend(self, order: NDArray[np.int64], epoch: int) -> None:
         """One update per example; the loss is noted between equal parts of the epoch."""
         step_sizes = self.recipe.step_sizes(self.problem.num_examples, self.num_updates, len(order), epoch)
-        for part in self._parts(len(order)):
+        ends = np.linspace(0, len(order), self.recipe.points_per_epoch + 1).round().astype(int).tolist()
+        for part in (slice(first, last) for first, last in pairwise(ends)):
             if part.start > 0:
                 self.epoch_place = epoch + part.start / len(order)
                 self.note()
             self.problem.descend(self.w, order[part], step_sizes[part])
             self.num_updates += part.stop - part.start
-
-    def _parts(self, num_steps: int) -> Iterator[slice]:
-        ends = np.linspace(0, num_steps, self.recipe.points_per_epoch + 1).round().astype(int).tolist()
-        yield from (slice(first, last) for first, last in pairwise(ends))

@@ -1,6 +1,6 @@
 """What the batches of an epoch hold, and what they do to the network: sorted, dealt and random.
 
-    python -m gradorder_lab.paper.diagnostics results/epoch_diagnostics.csv [DATA]
+    python benchmarks/epoch_diagnostics.py results/epoch_diagnostics.csv [DATA]
 
 trains the 2-layer net on the shipped part of MNIST, and on all of it where DATA holds its files, and writes a row for
 each tenth of the first epochs, for docs/neural.md.
