@@ -4,7 +4,6 @@ It was written before the published runs. Effects were shares of random's F - F*
 accuracy), an effect of any size could decide, and runs counted that hardly moved: see `WHY`.
 """
 
-
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, verdict_by, weakest
 from gradorder_lab.judge.statistics import MARGINS
 

@@ -141,6 +141,8 @@ class Plot:
         low, high = min(*means, standings.target) - _ROOM * span, max(means) + _ROOM * span
         most = float(max(getattr(point, column) for point in points)) * 1.04
 
+        is_accuracy = standings.measure == ACCURACY
+
         def x(cost: float) -> float:
             return round(100 * cost / most, 2)
 
@@ -161,13 +163,9 @@ class Plot:
         return cls(
             tuple(line(row) for row in standings.rows),
             tuple((x(tick), f"{tick:g}") for tick in ticks(0.0, most)),
-            tuple((y(tick), _tick(tick, standings)) for tick in ticks(low, high)),
+            tuple((y(tick), f"{tick:g}%" if is_accuracy else f"{-tick:g}") for tick in ticks(low, high)),
             y(standings.target),
         )
-
-
-def _tick(goodness: float, standings: Standings) -> str:
-    return f"{goodness:g}%" if standings.measure == ACCURACY else f"{-goodness:g}"
 
 
 def _words(point: Point, standings: Standings) -> str:

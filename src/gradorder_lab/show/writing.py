@@ -59,7 +59,8 @@ def render_page(page: Page, *, live_version: str | None = None, whole: bool = Tr
         script=_own("page.js"),
         live_script=_own("live.js"),
         live_version=live_version,
-        plotly=_plotly() if whole else "",
+        # packed as it is kept: the browser unpacks it
+        plotly=base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode() if whole else "",
     )
 
 
@@ -79,11 +80,6 @@ def template(name: str) -> Template:
 def style() -> Markup:
     """The style sheet of every page."""
     return _own("page.css")
-
-
-def _plotly() -> str:
-    """Packed as it is kept: the browser unpacks it."""
-    return base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode()
 
 
 def _own(name: str) -> Markup:
