@@ -40,7 +40,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Recipe(ABC):
-    """One method on one problem. Every subclass is a final frozen dataclass of plain settings.
+    """One method on one problem. Whatever is run is a final frozen dataclass of plain settings.
 
     Recipes of one experiment that are run with one seed share data, start and random orders: they are paired.
     """
@@ -74,7 +74,7 @@ class Recipe(ABC):
 
     @property
     def family(self) -> str:
-        """Recipes of one family and seed are run one after the other, because they share work."""
+        """Recipes of one family and seed are run one after the other, because they share work; else its own."""
         return self.identity
 
     @property
