@@ -100,10 +100,8 @@ def export(out: Path, to: Path) -> list[Path]:
     else:
         summary = shipped.shipped_summary()
         files, environments = list(_write_summary(summary, to)), summary.environments
-    lines = ["column,meaning", *(f'{name},"{meaning}"' for name, meaning in MEANINGS.items())]
-    lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"\n')
     made_with = json.dumps([dict(facts) for facts in environments], indent=1)
-    return [*files, _write_text(to / "environments.json", made_with), _write_text(to / "columns.csv", "\n".join(lines))]
+    return [*files, _write_text(to / "environments.json", made_with), _write_meanings(to)]
 
 
 # ---- from a store ----
@@ -244,6 +242,12 @@ def _gathered(tables: Iterable[Any], join: Callable[[list[Any]], Any]) -> Iterat
             waiting = []
     if waiting:
         yield join(waiting)
+
+
+def _write_meanings(to: Path) -> Path:
+    lines = ["column,meaning", *(f'{name},"{meaning}"' for name, meaning in MEANINGS.items())]
+    lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"\n')
+    return _write_text(to / "columns.csv", "\n".join(lines))
 
 
 def _write_text(path: Path, text: str) -> Path:

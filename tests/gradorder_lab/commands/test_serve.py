@@ -157,7 +157,7 @@ def test_the_page_is_made_again_for_new_runs_but_not_all_the_time(tmp_path, monk
         now[0] += 1
         return f"runs: {page.coverage['synthetic-far'].num_run}"
 
-    monkeypatch.setattr(serve, "render", render)
+    monkeypatch.setattr(serve, "render_page", render)
     live = serve.LivePage(tmp_path, clock=lambda: now[0])
     add_runs(tmp_path, 0, recipes=far.far_recipes()[:1])
     assert live.whole() == "runs: 1"
