@@ -70,7 +70,7 @@ class DotPlot:
 def cost_place(cost: float) -> float:
     """Where a cost lies.
 
-    >>> place(1.0), place(0.5), place(100.0)
+    >>> cost_place(1.0), cost_place(0.5), cost_place(100.0)
     (50.0, 25.0, 100.0)
     """
     inside = min(max(cost, _LEAST), _MOST)

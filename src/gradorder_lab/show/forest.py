@@ -41,7 +41,7 @@ class ForestLine:
 def effect_place(margins: float) -> float:
     """Where an effect lies that is so many times what "about the same" allows.
 
-    >>> place(0.0), place(-math.inf), place(1e9)
+    >>> effect_place(0.0), effect_place(-math.inf), effect_place(1e9)
     (50.0, 0.0, 100.0)
     """
     inside = min(max(margins, -_END), _END)

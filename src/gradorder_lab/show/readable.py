@@ -47,7 +47,7 @@ def quantity(value: float) -> str:
 def in_unit(effect: Effect, value: float) -> str:
     """One of the numbers of an effect, in its unit.
 
-    >>> number(Effect(mean=-0.5, low=-1.0, high=0.0, won=0.5, num_seeds=10, unit="points"), -0.5)
+    >>> in_unit(Effect(mean=-0.5, low=-1.0, high=0.0, won=0.5, num_seeds=10, unit="points"), -0.5)
     '−0.50 points'
     """
     if effect.unit != "points" or not math.isfinite(value):
