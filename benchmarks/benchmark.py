@@ -24,7 +24,7 @@ from rich.console import Console
 from gradorder_lab.benchmark.contest import Contest, suitable
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
 from gradorder_lab.benchmark.rows import join, read_rows
-from gradorder_lab.benchmark.running import announced, compared, plain_seconds
+from gradorder_lab.benchmark.running import announcement, compared, plain_seconds
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.show.standings import show_standings
@@ -81,7 +81,7 @@ def announce(contests: list[Contest], chosen: argparse.Namespace, console: Conso
     hours = 0.0
     for contest in contests:
         seconds = plain_seconds(contest, chosen.data)
-        told, guess = announced(contest, seconds, jobs=chosen.jobs, search_only=chosen.search_only)
+        told, guess = announcement(contest, seconds, jobs=chosen.jobs, search_only=chosen.search_only)
         hours += guess
         console.print(told, highlight=False, soft_wrap=True)
     console.print(f"Together about {hours:.1f} h; methods with passes of their own take longer than counted here.")

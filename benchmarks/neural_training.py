@@ -182,7 +182,7 @@ def paper_row(data: str, directory: Path | None) -> Row:
 
 def print_paper_epoch(data: str, directory: Path | None) -> None:
     """The child process's part."""
-    recipe = cifar.recipe(data, "paper", RANDOM, 0.0)
+    recipe = cifar.cifar_recipe(data, "paper", RANDOM, 0.0)
     num_train = PAPER[data]
     train = noise((3, 32, 32), 10 if data == "cifar10" else 100, 50_000)
     if directory is not None:  # for a few images the files need not be complete

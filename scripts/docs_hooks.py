@@ -19,12 +19,13 @@ from mkdocs.exceptions import PluginError
 from gradorder_lab import paper
 from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import CLOCK, COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.runs.table import read_table
 from gradorder_lab.show import readable
 from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
+from gradorder_lab.training.network import CLOCK
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -85,7 +86,7 @@ def _claim_rows(claim: Claim) -> list[list[str]]:
         if comparison is not None and comparison.effect is not None:
             effect = comparison.effect
             remark = readable.remark(effect)
-            mean = readable.number(effect, effect.mean) + (f" ({remark})" if remark else "")
+            mean = readable.in_unit(effect, effect.mean) + (f" ({remark})" if remark else "")
             numbers = [mean, readable.interval_text(effect)]
             won = f"{effect.won:.0%} of {effect.num_seeds}"
             what = f"{comparison.what} ({comparison.reading})".replace(" - ", " − ")

@@ -207,8 +207,8 @@ def compare(
 
         defaults = Task(f"{data}, {model}", data, model, epochs, batch_size, losses=losses)
         task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
-        budgets = tuple(budget or command.Request.budgets)
-        asked = command.Request(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only)
+        budgets = tuple(budget or command.ComparisonRequest.budgets)
+        asked = command.ComparisonRequest(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only)
         try:
             command.compare(asked, out)
         except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Rows of the benchmark, written by hand."""
 
-from gradorder_lab.benchmark.rows import Run
+from gradorder_lab.benchmark.rows import BenchmarkRun
 
 _ABOUT = {"settings": "{}", "loss": 0.3, "place": 0, "machine": "", "versions": "{}", "commit": "", "revision": 5}
 
@@ -12,7 +12,7 @@ def row(method, budget, seed, accuracy=90.0, *, task="rings", cost=1.0, step_siz
     seconds = {"processor_seconds": budget * cost, "wall_seconds": 2 * budget * cost}
     chosen = {"task": task, "method": method, "step_size": step_size, "budget": budget}
     shifted = accuracy + 0.1 * (seed - 1)
-    return Run(**_ABOUT, **numbers, **seconds, **chosen, seed=seed, validates=validates, accuracy=shifted)
+    return BenchmarkRun(**_ABOUT, **numbers, **seconds, **chosen, seed=seed, validates=validates, accuracy=shifted)
 
 
 def rows_of(method, accuracies, seeds=3, **settings):

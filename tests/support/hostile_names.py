@@ -8,12 +8,12 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
-from gradorder_lab.show import chapters
 from gradorder_lab.show import page as page_module
 from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.chapters import Block
 from gradorder_lab.show.dot_plot import Dot, DotPlot
 from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
-from gradorder_lab.show.page import Block, page_of
+from gradorder_lab.show.page import page_of
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 
@@ -25,7 +25,7 @@ def hostile_page(full_summary):
     figure = Figure("hostile", HOSTILE, HOSTILE, (panel,), 1, "synthetic", HOSTILE, {"epoch": HOSTILE})
     page = page_of(replace(full_summary, environments=({HOSTILE: HOSTILE},)))
     table = Table("table", HOSTILE, HOSTILE, (HOSTILE,), ((HOSTILE,),), "synthetic")
-    blocks = tuple(Block.of(chapters.Shown(one.name, HOSTILE, one, ("synthetic",))) for one in (figure, table))
+    blocks = tuple(Block(one.name, HOSTILE, one, ("synthetic",)) for one in (figure, table))
     section = replace(page.sections[0], title=HOSTILE, blocks=blocks)
     arrival = Arrival(HOSTILE, HOSTILE, 90.0, None, {}, {}, 2)
     headline = Headline((StrategyCosts(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))

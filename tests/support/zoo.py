@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 import torch
+from decoder import DecoderLanguageModel
 from torch import nn
 from torch.nn import functional as F
+from unet import UNet
 
 import gradorder as go
 from gradorder_lab import models
@@ -441,10 +443,10 @@ OWN = {
     "ResNet-20": Architecture(partial(own, lambda: models.resnet20(width=4)), vectors(3, 16, 16)),
     "ResNet-18": Architecture(partial(own, lambda: models.resnet18(5, width=4)), vectors(3, 16, 16)),
     "inverted residuals": Architecture(partial(own, inverted_residuals), vectors(3, 8, 8)),
-    "U-Net": Architecture(partial(own, lambda: models.UNet(width=4)), pixels),
+    "U-Net": Architecture(partial(own, lambda: UNet(width=4)), pixels),
     "transformer encoder": Architecture(partial(own, transformer), words_and_classes),
     "transformer decoder, tied": Architecture(
-        partial(own, lambda: models.DecoderLanguageModel(NUM_TOKENS)),
+        partial(own, lambda: DecoderLanguageModel(NUM_TOKENS)),
         lambda size: torch.randint(NUM_TOKENS, (size, LENGTH)),
         decoder_losses,
     ),

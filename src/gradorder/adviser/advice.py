@@ -14,7 +14,7 @@ _SAVED_BY_HALF: Final = 0.5
 EXACT: Final = "GradientNorm"
 """The score whose numbers the others are compared with."""
 
-Verdict = Literal["likely", "unclear", "unlikely"]
+Prospect = Literal["likely", "unclear", "unlikely"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Advice:
         return max(self.scores, key=lambda score: score.gain_per_time)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Prospect:
         """Whether ordering or selection by scores is expected to pay: "likely", "unclear" or "unlikely".
 
         By the best score's gain per time: likely from 1.5 on, unlikely below 1.1, unclear between them.

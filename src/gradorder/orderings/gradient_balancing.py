@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, final, get_args
 import numpy as np
 import torch
 
-from gradorder.orderings.learner import Examples, Learner
+from gradorder.orderings.learner import ExampleIndices, Learner
 from gradorder.orderings.ordering import Order, Ordering, Request
 from gradorder.precision import widened
 
@@ -115,7 +115,7 @@ class _Balancer(Learner):
         return self._num_front + self._num_back + (self._waiting is not None)
 
     def checked(
-        self, what: str, gradients: torch.Tensor | None, examples: Examples, *, is_due: bool
+        self, what: str, gradients: torch.Tensor | None, examples: ExampleIndices, *, is_due: bool
     ) -> torch.Tensor | None:
         if not is_due:
             return None
@@ -125,7 +125,7 @@ class _Balancer(Learner):
             )
         return self._check_rows(what, gradients, examples)
 
-    def _check_rows(self, what: str, gradients: object, examples: Examples) -> torch.Tensor:
+    def _check_rows(self, what: str, gradients: object, examples: ExampleIndices) -> torch.Tensor:
         known = next((v for v in (self._walk, self._waiting, self._mean) if v is not None), None)
         width = "P" if known is None else str(len(known))
         rule = f"{what} must have shape ({len(examples)}, {width}), one row per example"
@@ -146,7 +146,7 @@ class _Balancer(Learner):
             )
         return rows
 
-    def learn(self, examples: Examples, gradients: torch.Tensor | None) -> None:
+    def learn(self, examples: ExampleIndices, gradients: torch.Tensor | None) -> None:
         if gradients is None:
             return
         if self._kind == "mean":

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-Examples = npt.NDArray[np.int64]
+ExampleIndices = npt.NDArray[np.int64]
 """The indices of the examples of a batch."""
 
 
@@ -31,7 +31,7 @@ class Learner:
         """Forget what was seen of this epoch."""
 
     def checked(
-        self, what: str, gradients: torch.Tensor | None, examples: Examples, *, is_due: bool
+        self, what: str, gradients: torch.Tensor | None, examples: ExampleIndices, *, is_due: bool
     ) -> torch.Tensor | None:
         """The gradients of these examples, if they can be learned from; changes nothing.
 
@@ -46,7 +46,7 @@ class Learner:
             raise ValueError(f"gradients must not be given with {self._ordering}, which does not learn from them")
         return None
 
-    def learn(self, examples: Examples, gradients: torch.Tensor | None) -> None:
+    def learn(self, examples: ExampleIndices, gradients: torch.Tensor | None) -> None:
         """See the gradients of the next examples, as `checked` gave them."""
 
     def end_epoch(self, epoch: int, num_planned: int, *, is_due: bool) -> None:

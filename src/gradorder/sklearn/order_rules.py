@@ -27,8 +27,8 @@ NAMED: dict[str, Ordering] = {
 }
 
 _COMPILED: dict[type[Ordering], int] = {
-    Shuffled: compiled.RANDOM,
-    ShuffledOnce: compiled.RANDOM_ONCE,
+    Shuffled: compiled.SHUFFLED,
+    ShuffledOnce: compiled.SHUFFLED_ONCE,
     Sequential: compiled.SEQUENTIAL,
     Descending: compiled.DESCENDING,
     Ascending: compiled.ASCENDING,

@@ -14,7 +14,7 @@ from gradorder.orderings.ordering import checked_order
 from gradorder.parts import part_of
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Plan, Rows, Rule
+from gradorder.sklearn.compiled import Array, MatrixRows, Plan, Rule
 from gradorder.sklearn.compiled.models import BEST, NUM_NUMBERS, SCALE, Full, Plain
 from gradorder.sklearn.compiled.vectors import LANES
 from gradorder.sklearn.step_sizes import StepSizes
@@ -53,7 +53,7 @@ class Trained:
     has_converged: bool
 
 
-def rows_of(matrix: Matrix) -> Rows:
+def rows_of(matrix: Matrix) -> MatrixRows:
     """The data as the compiled loop reads it, without a copy; read-only, so that it is compiled once for both kinds."""
     if not sp.issparse(matrix):
         return _read_only(matrix)
@@ -152,7 +152,7 @@ class Training:
             status, epoch, step = self._run_given_order(curve)
         else:
             # An epoch before the start, or one that replays another, needs no order from outside.
-            rule = self.rule._replace(order=compiled.RANDOM) if self.rule.order == compiled.GIVEN_ORDER else self.rule
+            rule = self.rule._replace(order=compiled.SHUFFLED) if self.rule.order == compiled.GIVEN_ORDER else self.rule
             status, epoch, step = self._run_compiled(rule, curve, num_epochs)
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))

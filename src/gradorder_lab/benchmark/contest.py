@@ -13,7 +13,7 @@ import torch
 
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import Run
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.training.step_sizes import best_size
@@ -54,7 +54,7 @@ class Contest:
     search_budget: float = 0.7
     search_seeds: int = 3
 
-    def searches(self, found: Sequence[Run]) -> Wanted:
+    def searches(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """What is to be run before the step sizes are known; nothing when they are."""
         return [
             (CompareRecipe.of(self.task, method, size, self.search_budget, validates=True), self.search_seeds)
@@ -62,7 +62,7 @@ class Contest:
             for size in missing_sizes(self.task.step_sizes, self._means(method, found))
         ]
 
-    def runs(self, found: Sequence[Run]) -> Wanted:
+    def runs(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """Every run that counts, once the search is over."""
         return [
             (CompareRecipe.of(self.task, method, self.step_size(method, found), budget), self.seeds)
@@ -70,7 +70,7 @@ class Contest:
             for budget in self.budgets_of(method)
         ]
 
-    def step_size(self, method: str, found: Sequence[Run]) -> float:
+    def step_size(self, method: str, found: Sequence[BenchmarkRun]) -> float:
         """The one that the search chose."""
         sizes = self.task.step_sizes
         return sizes[0] if len(sizes) == 1 else best_size(self._means(method, found))
@@ -85,7 +85,7 @@ class Contest:
             raise LabError(f"{method} cannot be run on {self.task.name}: {error}") from error
         return tuple(budget for budget in self.budgets if refusal(self.task, method, budget) is None)
 
-    def part_of(self, runs: Iterable[Run]) -> list[Run]:
+    def part_of(self, runs: Iterable[BenchmarkRun]) -> list[BenchmarkRun]:
         """Those that belong to it, of all that a directory may hold: other methods, budgets, seeds and step sizes."""
         of_methods = [run for run in runs if run.method in self.methods]
         if len(self.task.step_sizes) == 1:
@@ -105,12 +105,9 @@ class Contest:
         budgets = [] if search_only else [budget for method in self.methods for budget in self.budgets_of(method)]
         return Work(number, number * self.search_budget), Work(len(budgets) * self.seeds, sum(budgets) * self.seeds)
 
-    def _means(self, method: str, found: Sequence[Run]) -> dict[float, float]:
+    def _means(self, method: str, found: Sequence[BenchmarkRun]) -> dict[float, float]:
         """Held-out accuracy of every step size that was run with all seeds."""
-        accuracies: dict[float, list[float]] = {}
-        for run in found:
-            if run.validates and run.method == method and run.seed < self.search_seeds:
-                accuracies.setdefault(run.step_size, []).append(run.goodness)
+        accuracies = searched(run for run in found if run.method == method and run.seed < self.search_seeds)
         return {size: float(np.mean(all_)) for size, all_ in accuracies.items() if len(all_) == self.search_seeds}
 
 
@@ -154,7 +151,7 @@ def refusal(task: Task, method: str, budget: float) -> ValueError | None:
 
 def carry_out(
     contest: Contest,
-    found: Callable[[], Sequence[Run]],
+    found: Callable[[], Sequence[BenchmarkRun]],
     run_all: Callable[[Wanted], None],
     *,
     search_only: bool = False,

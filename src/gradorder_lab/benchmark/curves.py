@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from gradorder_lab.judge.statistics import student_width
 from gradorder_lab.runs.recipe import Array
 
 RESAMPLES = 4000
-LEVEL = 0.95
 FEWEST = 5
 """Seeds that an interval needs: with fewer, it holds the truth too rarely."""
 
-_SEED = 20
+_RESAMPLING_SEED = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class CostCurve:
     """One method on one task: budgets down, seeds across; both in increasing order."""
 
     accuracy: Array
@@ -59,7 +59,7 @@ class Saving:
         return self.share < inf
 
 
-def saving(method: Curve, random: Curve, margin: float) -> Saving:
+def saving(method: CostCurve, random: CostCurve, margin: float) -> Saving:
     """What the method saves, seeds paired column by column."""
     num_seeds = random.accuracy.shape[1]
     once = np.full((num_seeds, 1), 1 / num_seeds)
@@ -74,7 +74,9 @@ def saving(method: Curve, random: Curve, margin: float) -> Saving:
 
 def _resampled(num_seeds: int) -> Array:
     """The weight of every seed in every resample, (S, R)."""
-    counts = np.random.default_rng(_SEED).multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), RESAMPLES)
+    counts = np.random.default_rng(_RESAMPLING_SEED).multinomial(
+        num_seeds, np.full(num_seeds, 1 / num_seeds), RESAMPLES
+    )
     return counts.T / num_seeds
 
 
@@ -86,11 +88,11 @@ def _outside(num_seeds: int) -> float:
     """
     if num_seeds == 1:
         return 0.0
-    wide = special.stdtrit(num_seeds - 1, (1 + LEVEL) / 2) * np.sqrt(num_seeds / (num_seeds - 1))
+    wide = student_width(num_seeds) * np.sqrt(num_seeds / (num_seeds - 1))
     return float(special.ndtr(-wide))
 
 
-def _shares(method: Curve, random: Curve, margin: float, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _shares(method: CostCurve, random: CostCurve, margin: float, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     """The saving for each column of weights (S, R), and whether it is but a bound."""
     target = random.accuracy[-1] @ weights - margin
     ours, is_bound = _costs_at(target, method, weights)
@@ -99,23 +101,18 @@ def _shares(method: Curve, random: Curve, margin: float, weights: Array) -> tupl
     return np.where(is_unknown, inf, np.exp(ours - theirs)), is_bound & ~is_unknown
 
 
-def _costs_at(target: Array, curve: Curve, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _costs_at(target: Array, curve: CostCurve, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Log cost at which the curve reaches the target, (R,), and whether it does so at its smallest cost already."""
     # A longer run costs more and learns more; where a clock or chance says otherwise, neighbours are pooled.
     fit, log_cost = isotonic(curve.accuracy @ weights), isotonic(np.log(curve.cost @ weights))
     is_there = fit >= target
     after = is_there.argmax(axis=0)
     before = np.maximum(after - 1, 0)
-    (x0, x1), (y0, y1) = ([_row(table, places) for places in (before, after)] for table in (log_cost, fit))
+    (x0, x1), (y0, y1) = (np.take_along_axis(table, np.stack([before, after]), 0) for table in (log_cost, fit))
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(after == 0, x1, x0 + (x1 - x0) * (target - y0) / (y1 - y0))
     is_reached = is_there.any(axis=0)
     return np.where(is_reached, found, inf), is_reached & (after == 0)
-
-
-def _row(table: Array, places: NDArray[np.int64]) -> Array:
-    found: Array = np.take_along_axis(table, places[None], 0)[0]
-    return found
 
 
 def isotonic(values: Array) -> Array:

@@ -40,6 +40,26 @@ def check_fit(task: Task, split: Split) -> None:
         _check_losses(name, found, len(targets))
 
 
+def check_last_batch(task: Task, split: Split) -> None:
+    """Refuse a network with BatchNorm, or the like, where an epoch ends with a batch of one example.
+
+    Raises:
+        LabError: it cannot be trained on one example.
+    """
+    if (len(split.train) - 1) % task.batch_size:
+        return
+    model, losses = _network(task, split), tasks.own_losses(task)
+    batch = split.train.batch(torch.tensor([len(split.train) - 1]))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            model(batch[0]) if losses is None else losses(model, batch)
+    except Exception as error:
+        raise LabError(
+            f"--batch-size must not leave one of {len(split.train):,} examples for the last batch, on which --model "
+            f"{own.unmarked(task.model)!r} cannot be trained, got {task.batch_size}: {own.in_short(error)}"
+        ) from error
+
+
 def _network(task: Task, split: Split) -> nn.Module:
     """The network as it starts, if the user's function makes one."""
     name = own.unmarked(task.model)

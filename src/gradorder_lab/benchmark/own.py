@@ -85,7 +85,7 @@ def ordering(marked_name: str) -> go.Ordering:
     return rule
 
 
-def check_ordering(marked_name: str) -> None:
+def check_own_ordering(marked_name: str) -> None:
     """Refuse a rule that does not keep the contract of orderings, before anything is trained by it."""
     rule = ordering(marked_name)
     try:

@@ -1,7 +1,6 @@
 """One method on one task with one step size and one budget."""
 
 import contextlib
-import json
 import math
 import time
 from dataclasses import dataclass, fields
@@ -15,11 +14,11 @@ from gradorder import NonFiniteScoresError, OrderedSampler
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
-from gradorder_lab.data import random_crop_and_flip
+from gradorder_lab.data import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps
-from gradorder_lab.training.step_sizes import StepSize, half_cosine, half_cosine_over_epochs
+from gradorder_lab.training.step_sizes import StepSize, half_cosine_over_epochs, half_cosine_over_steps
 
 EXPERIMENT = "compare"
 
@@ -76,11 +75,6 @@ class CompareRecipe(Recipe):
         """What it learns, without a name."""
         return Task(name="", **{name: getattr(self, name) for name in _OF_TASK})
 
-    @property
-    def family(self) -> str:
-        """Its own: it shares nothing."""
-        return json.dumps(dict(self.settings), sort_keys=True)
-
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Train and measure; `started` is when, in seconds since 1970."""
         started = time.time()
@@ -113,6 +107,10 @@ def benchmark_run(
     optimizer = torch.optim.SGD(
         model.parameters(), lr=step_size, momentum=task.momentum, weight_decay=task.weight_decay
     )
+
+    def flips(epoch: int) -> Augment:
+        return partial(random_crop_and_flip, generator=epoch_moves(seed, epoch), padding=0)
+
     return NetworkRun(
         model,
         optimizer,
@@ -120,15 +118,9 @@ def benchmark_run(
         _falling(step_size, strategy.sampler, length),
         split.train,
         {"test": split.test},
-        augmentation=partial(_flips, seed) if task.flips else None,
+        augmentation=flips if task.flips else None,
         losses=tasks.own_losses(task),
     )
-
-
-def _flips(seed: int, epoch: int) -> Augment:
-    """Images mirrored half of the time, by this epoch's own random numbers: the same for every method."""
-    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
-    return partial(random_crop_and_flip, generator=torch.Generator().manual_seed(int(state[0])), padding=0)
 
 
 def _epochs(length: float) -> list[tuple[int, float]]:
@@ -141,4 +133,4 @@ def _falling(step_size: float, sampler: OrderedSampler, length: float) -> StepSi
         steps = [whole_steps(part, sampler.num_steps(epoch, epoch + 1)) for epoch, part in _epochs(length)]
     except ValueError:  # nobody knows yet
         return half_cosine_over_epochs(step_size, length)
-    return half_cosine(step_size, sum(steps))
+    return half_cosine_over_steps(step_size, sum(steps))

@@ -35,14 +35,15 @@ from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import STORE, Store, StoredRun
+from gradorder_lab.runs.whole_file import whole_file
 
-RESULTS = "benchmark.parquet"
+BENCHMARK_RESULTS = "benchmark.parquet"
 _VERSIONS = ("python", "gradorder", "torch", "numpy", "scikit-learn", "numba", "scipy")
 _TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchmarkRun:
     """One row; its fields are the columns of the file."""
 
     task: str
@@ -109,23 +110,27 @@ class Run:
         return self.task, self.method, self.step_size, self.budget, self.seed, self.validates
 
 
-def runs_in(store: Store, tasks: Iterable[Task]) -> list[Run]:
+def runs_in(store: Store, tasks: Iterable[Task]) -> list[BenchmarkRun]:
     """The finished runs of these tasks in the order in which they were started, without those of older revisions."""
     names = {_of_task(CompareRecipe.settings_of(task)): task.name for task in tasks}
     environments = store.environments()
     found = [run for run in store.every_run(EXPERIMENT) if run.revision == CompareRecipe.revision]
     found.sort(key=lambda run: float(run.rows["started"][-1]))
     named = [(place, run, names.get(_of_task(run.settings))) for place, run in enumerate(found)]
-    return [Run.of(name, run, place, environments[run.environment]) for place, run, name in named if name is not None]
+    return [
+        BenchmarkRun.of(name, run, place, environments[run.environment])
+        for place, run, name in named
+        if name is not None
+    ]
 
 
-def rows_of(task: Task, rows: Iterable[Run]) -> list[Run]:
+def rows_of_task(task: Task, rows: Iterable[BenchmarkRun]) -> list[BenchmarkRun]:
     """Those of this task as it is now."""
     now = (task.name, _of_task(CompareRecipe.settings_of(task)), CompareRecipe.revision)
     return [run for run in rows if (run.task, run.settings, run.revision) == now]
 
 
-def joined(before: Sequence[Run], new: Sequence[Run]) -> list[Run]:
+def with_new_rows(before: Sequence[BenchmarkRun], new: Sequence[BenchmarkRun]) -> list[BenchmarkRun]:
     """All rows, task by task: new ones instead of those that they repeat, and of those whose task has changed since."""
     now = {run.task: (run.settings, run.revision) for run in new}
     kept = [run for run in before if now.get(run.task, (run.settings, run.revision)) == (run.settings, run.revision)]
@@ -133,28 +138,33 @@ def joined(before: Sequence[Run], new: Sequence[Run]) -> list[Run]:
     return sorted(rows.values(), key=lambda run: run.identity)
 
 
-def read_rows(path: Path) -> list[Run]:
+def searched(runs: Iterable[BenchmarkRun]) -> dict[float, list[float]]:
+    """Step size -> how good it was on the held-out part, run by run."""
+    found: dict[float, list[float]] = {}
+    for run in runs:
+        if run.validates:
+            found.setdefault(run.step_size, []).append(run.goodness)
+    return found
+
+
+def read_rows(path: Path) -> list[BenchmarkRun]:
     """What `write_rows` wrote.
 
     Raises:
         LabError: the file is damaged or another one.
     """
     try:
-        return [Run(**row) for row in parquet.ParquetFile(path).read().to_pylist()]
+        return [BenchmarkRun(**row) for row in parquet.ParquetFile(path).read().to_pylist()]
     except (OSError, pa.ArrowException, TypeError) as error:
         raise LabError(f"{path} cannot be read as rows of the benchmark: {error}") from error
 
 
-def write_rows(runs: Sequence[Run], path: Path) -> None:
+def write_rows(runs: Sequence[BenchmarkRun], path: Path) -> None:
     """Write the file, whole or not at all."""
-    schema = pa.schema([(one.name, _TYPES[one.type]) for one in fields(Run)])  # type: ignore[index]
-    columns = {one.name: [getattr(run, one.name) for run in runs] for one in fields(Run)}
-    unfinished = path.with_name(f".{path.name}-unfinished")
-    try:
+    schema = pa.schema([(one.name, _TYPES[one.type]) for one in fields(BenchmarkRun)])  # type: ignore[index]
+    columns = {one.name: [getattr(run, one.name) for run in runs] for one in fields(BenchmarkRun)}
+    with whole_file(path) as unfinished:
         parquet.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd", compression_level=19)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standard_tasks.ALL) -> int:
@@ -165,7 +175,7 @@ def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standa
         if not (directory / STORE).exists():
             raise LabError(f"{directory} has no runs")
         with Store(directory) as store:
-            rows = joined(rows, runs_in(store, known))
+            rows = with_new_rows(rows, runs_in(store, known))
     write_rows(rows, path)
     return len(rows)
 

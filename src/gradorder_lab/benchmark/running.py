@@ -1,18 +1,16 @@
 """Carry out comparisons: what is missing is run, over processes, and kept."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab.benchmark.contest import Contest, Wanted, carry_out
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import Run, joined, rows_of, runs_in
+from gradorder_lab.benchmark.rows import BenchmarkRun, rows_of_task, runs_in, with_new_rows
 from gradorder_lab.runs import origin, sweep
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import STORE, Store, only_one
@@ -29,15 +27,15 @@ def compared(
     jobs: int,
     data: Path | None,
     console: Console,
-    known: Sequence[Run] = (),
+    known: Sequence[BenchmarkRun] = (),
     search_only: bool = False,
-) -> list[Run]:
+) -> list[BenchmarkRun]:
     """All runs of the comparison, after running what is neither in `out` nor among the rows that are `known`."""
-    known = rows_of(contest.task, known)
+    known = rows_of_task(contest.task, known)
     have = {run.identity[1:] for run in known}
     workspace = Workspace(data=data)
     facts = origin.facts() | {"threads": workspace.threads}
-    with only_one(out), Store(out, facts) as store, _progress(console) as progress:
+    with only_one(out), Store(out, facts) as store, sweep.progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
 
         def run_all(wanted: Wanted) -> None:
@@ -49,8 +47,8 @@ def compared(
             progress.reset(bar, total=num_wanted, completed=num_wanted - len(pieces), description=described)
             sweep.run_all(pieces, store, jobs=jobs, cluster=None, on_finished=lambda _: progress.advance(bar))
 
-        def found() -> list[Run]:
-            return joined(known, runs_in(store, [contest.task]))
+        def found() -> list[BenchmarkRun]:
+            return with_new_rows(known, runs_in(store, [contest.task]))
 
         carry_out(contest, found, run_all, search_only=search_only)
         return contest.part_of(found())
@@ -65,7 +63,7 @@ def num_there(contest: Contest, out: Path) -> int:
 
 
 def _identity(piece: Piece) -> tuple[str, float, float, int, bool]:
-    """Of its one recipe, as `Run.identity` without the task."""
+    """Of its one recipe, as `BenchmarkRun.identity` without the task."""
     recipe = cast("CompareRecipe", piece.recipes[0])
     return recipe.method, recipe.step_size, recipe.budget, piece.seed, recipe.validates
 
@@ -93,7 +91,7 @@ def plain_seconds(contest: Contest, data: Path | None) -> float:
     return training / _TRIED + tried.seconds - training
 
 
-def announced(contest: Contest, seconds: float, *, jobs: int, search_only: bool = False) -> tuple[str, float]:
+def announcement(contest: Contest, seconds: float, *, jobs: int, search_only: bool = False) -> tuple[str, float]:
     """How many runs there are and how long they take, in words and in hours, as if nothing of it were there yet.
 
     Args:
@@ -122,10 +120,3 @@ def duration(seconds: float) -> str:
     if seconds >= 3600:  # noqa: PLR2004 - an hour
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.1f} s"  # noqa: PLR2004 - a minute
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        yield progress

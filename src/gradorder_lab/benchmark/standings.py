@@ -8,22 +8,20 @@ from typing import Self
 import numpy as np
 
 from gradorder_lab.benchmark import standard_tasks
-from gradorder_lab.benchmark.curves import Curve, Saving, saving
+from gradorder_lab.benchmark.curves import CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
-from gradorder_lab.benchmark.rows import Run
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.statistics import interval
 from gradorder_lab.runs.recipe import Array
+from gradorder_lab.training.network import CLOCK
 from gradorder_lab.training.step_sizes import best_size
 
 COSTS = ("example_gradients", "processor_seconds", "forward_passes", "wall_seconds")
 GRADIENTS = "example_gradients"
-CLOCK = "processor_seconds"
-"""Runs have one thread each: its processor time is the wall-clock time of a machine that does nothing else."""
-
-_HALF = 0.5
+_HALF_BUDGET = 0.5
 
 
 @dataclass(frozen=True)
@@ -123,14 +121,15 @@ class Standings:
         return next((row for row in self.rows if row.method == method), None)
 
     @classmethod
-    def of(cls, task: str, margin: float, runs: Sequence[Run]) -> Self:
+    def of(cls, task: str, margin: float, runs: Sequence[BenchmarkRun]) -> Self:
         """From the rows of this task; others are not looked at.
 
         Raises:
             LabError: random reshuffling has not been run at the full budget.
         """
         of_task = [run for run in runs if run.task == task]
-        methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in _names(of_task)}
+        names = dict.fromkeys([BASELINE, *(run.method for run in of_task)])
+        methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in names}
         random = methods.get(BASELINE)
         if random is None or 1.0 not in random.budgets:
             raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
@@ -142,15 +141,10 @@ class Standings:
         return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, measure)
 
 
-def all_standings(runs: Sequence[Run], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
+def all_standings(runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
     """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
     is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
     return [Standings.of(task.name, task.margin, runs) for task in tasks if task.name in is_there]
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """In the order of the rows, random reshuffling first."""
-    return list(dict.fromkeys([BASELINE, *(run.method for run in runs)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,23 +153,20 @@ class _Results:
 
     step_size: float
     is_at_edge: bool
-    runs: Mapping[tuple[float, int], Run]
+    runs: Mapping[tuple[float, int], BenchmarkRun]
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> "_Results | None":
-        searched: dict[float, list[float]] = {}
-        for run in runs:
-            if run.validates:
-                searched.setdefault(run.step_size, []).append(run.goodness)
+    def of(cls, runs: Sequence[BenchmarkRun]) -> "_Results | None":
+        tried = searched(runs)
         counting = [run for run in runs if not run.validates]
-        if searched:
-            most = max(map(len, searched.values()))
-            size = best_size({size: float(np.mean(all_)) for size, all_ in searched.items() if len(all_) == most})
+        if tried:
+            most = max(map(len, tried.values()))
+            size = best_size({size: float(np.mean(all_)) for size, all_ in tried.items() if len(all_) == most})
             counting = [run for run in counting if run.step_size == size]
         if not counting:
             return None
         size = counting[0].step_size
-        is_at_edge = size in {min(searched), max(searched)} if searched else False
+        is_at_edge = size in {min(tried), max(tried)} if tried else False
         return cls(size, is_at_edge, {(run.budget, run.seed): run for run in counting})
 
     @property
@@ -194,8 +185,8 @@ class _Results:
             [[getattr(self.runs[budget, seed], column) for seed in seeds] for budget in self.budgets], dtype=np.float64
         )
 
-    def curve(self, seeds: Sequence[int], cost: str) -> Curve:
-        return Curve(self.table(seeds, "goodness"), self.table(seeds, cost))
+    def curve(self, seeds: Sequence[int], cost: str) -> CostCurve:
+        return CostCurve(self.table(seeds, "goodness"), self.table(seeds, cost))
 
 
 def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
@@ -205,7 +196,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     curves = {cost: (found.curve(seeds, cost), random.curve(seeds, cost)) for cost in COSTS}
     ours, theirs = curves[GRADIENTS]
     whole = float(theirs.cost[-1].mean())
-    at_half = _at(_HALF * whole, ours) - _at(_HALF * whole, theirs)
+    at_half = _accuracy_at(_HALF_BUDGET * whole, ours) - _accuracy_at(_HALF_BUDGET * whole, theirs)
     seconds = curves[CLOCK][0].cost
     points = [
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
@@ -225,7 +216,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     )
 
 
-def _at(cost: float, curve: Curve) -> Array:
+def _accuracy_at(cost: float, curve: CostCurve) -> Array:
     """Each seed's accuracy with this cost, on the line in log cost between the two budgets around it.
 
     A method whose longest run costs less has that; one whose shortest run costs more has none (NaN).

@@ -39,10 +39,9 @@ SHIPPED = {f"{name}-mini": name for name, source in data_sets.SOURCES.items() if
 
 DATA_NAMES = (*data_sets.SOURCES, *SHIPPED, *TABLES)
 
+_NO_CLASSES = "for targets that are no classes name a function with --losses"
 _HELD_OUT = 0.1
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
-_SPLIT_SEED = 0
-"""The held-out part is the same in every run. Wrong labels and rare classes are drawn anew with every seed."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,12 @@ def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int
     whole = _load(task.data, task.num_train, directory, validates)
     if task.has_classes:
         for name, labelled in (("train", whole.train), ("test", whole.test)):
-            _check_classes(labelled.labels, f"y_{name}", task.data)
+            if wrong := _no_classes(labelled.labels):
+                raise LabError(f"{task.data}: y_{name} {wrong}; {_NO_CLASSES}")
         if whole.num_classes > len(whole.train):
             raise LabError(
                 f"{task.data}: y_train and y_test must hold classes 0, 1, 2, ..., fewer than examples, got "
-                f"{whole.num_classes - 1} with {len(whole.train)} examples; for targets that are no classes name a "
-                "function with --losses"
+                f"{whole.num_classes - 1} with {len(whole.train)} examples; {_NO_CLASSES}"
             )
     if task.rarest == 1 and task.wrong_labels == 0:
         return whole
@@ -152,7 +151,7 @@ def _load(data: str, num_train: int | None, directory: Path | None, validates: b
             f"{data}: x_train must hold enough examples to choose a step size by a tenth of them, got {len(train)}; "
             "with a single --step-size none is chosen"
         )
-    part, measured = Subset.of(train).without(held_out, torch.Generator().manual_seed(_SPLIT_SEED))
+    part, measured = Subset.of(train).without(held_out)
     return Split(part, measured, num_classes)
 
 
@@ -203,11 +202,6 @@ def _no_classes(labels: torch.Tensor) -> str | None:
         return f"must hold one whole number per example, got shape {tuple(labels.shape)} of {labels.dtype}"
     smallest = int(labels.min())
     return f"must hold classes 0, 1, 2, ..., got {smallest}" if smallest < 0 else None
-
-
-def _check_classes(labels: torch.Tensor, name: str, data: str) -> None:
-    if wrong := _no_classes(labels):
-        raise LabError(f"{data}: {name} {wrong}; for targets that are no classes name a function with --losses")
 
 
 def own_losses(task: Task) -> Losses | None:

@@ -13,13 +13,13 @@ from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
-from gradorder_lab.benchmark.fit import check_fit
+from gradorder_lab.benchmark.fit import check_fit, check_last_batch
 from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
 from gradorder_lab.benchmark.recipe import benchmark_run
-from gradorder_lab.benchmark.running import announced, compared, num_there
+from gradorder_lab.benchmark.running import announcement, compared, num_there
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.data.examples import Batch, Examples
+from gradorder_lab.data.examples import Examples, LabelledBatch
 from gradorder_lab.data.loading import data_directory
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS
@@ -32,7 +32,7 @@ from gradorder_lab.training.network import NetworkRun, train_one_epoch
 
 
 @dataclass(frozen=True)
-class Request:
+class ComparisonRequest:
     """What is compared, and how.
 
     Args:
@@ -54,14 +54,16 @@ class Request:
     probe_only: bool = False
 
 
-def compare(request: Request, out: Path) -> None:
+def compare(request: ComparisonRequest, out: Path) -> None:
     """Check, probe, compare, print, write the page."""
     console = Console()
     request = _at_hand(request, console)
     contest, data = planned(request), _data_place(request)
-    check_fit(contest.task, tasks.load_split(contest.task, data, validates=False))
-    if len(contest.task.step_sizes) > 1:
-        tasks.load_split(contest.task, data, validates=True)  # is there anything to choose a step size by?
+    split = tasks.load_split(contest.task, data, validates=False)
+    check_fit(contest.task, split)
+    check_last_batch(contest.task, split)
+    if len(contest.task.step_sizes) > 1:  # is there anything to choose a step size by?
+        check_last_batch(contest.task, tasks.load_split(contest.task, data, validates=True))
     console.print(f"[bold]A probe of {contest.task.name}, after one epoch of plain training[/bold]")
     with sweep.threads(Workspace().threads):  # as every run
         run = _after_one_epoch(contest.task, data)
@@ -70,7 +72,7 @@ def compare(request: Request, out: Path) -> None:
     if request.probe_only:
         return
     console.print()
-    told, _ = announced(contest, _plain_seconds(contest.task, run, advice), jobs=request.jobs)
+    told, _ = announcement(contest, _plain_seconds(contest.task, run, advice), jobs=request.jobs)
     there = num_there(contest, out)
     console.print(told + (f"; {there} are there already" if there else ""), highlight=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
@@ -81,7 +83,7 @@ def compare(request: Request, out: Path) -> None:
     console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", highlight=False, soft_wrap=True)
 
 
-def _at_hand(request: Request, console: Console) -> Request:
+def _at_hand(request: ComparisonRequest, console: Console) -> ComparisonRequest:
     """The request, with the part that is shipped where a data set is neither here nor to be had by the network."""
     name, shipped = request.task.data, f"{request.task.data}-mini"
     if shipped not in tasks.SHIPPED or data_directory(request.data_dir) is not None:
@@ -100,7 +102,7 @@ def _at_hand(request: Request, console: Console) -> Request:
     return request
 
 
-def planned(request: Request) -> Contest:
+def planned(request: ComparisonRequest) -> Contest:
     """What is to be run, if names and numbers are right: before anything is run."""
     unknown = [name for name in request.methods if name not in METHODS and ":" not in name]
     if unknown:
@@ -111,14 +113,14 @@ def planned(request: Request) -> Contest:
     chosen = [name if name in METHODS else own.marked(name, "--method") for name in request.methods]
     for name in chosen:
         if name not in METHODS:
-            own.check_ordering(name)
+            own.check_own_ordering(name)
     for size in request.task.step_sizes:
         if not 0 < size < inf:
             raise LabError(f"--step-size must be positive and finite, got {size}")
     wrong = [budget for budget in request.budgets if not 0 < budget <= 1]
     if wrong:
         raise LabError(f"--budget must be in (0, 1], got {wrong[0]}")
-    task = _marked(request.task)
+    task = _marked_task(request.task)
     methods = dict.fromkeys((BASELINE, *(chosen or suitable(CORE, task))))
     if unsuitable := set(methods) - set(suitable(methods, task)):
         raise LabError(f"--method {min(unsuitable)!r} needs classes, and {task.name} has none")
@@ -127,7 +129,7 @@ def planned(request: Request) -> Contest:
     return Contest(task, tuple(methods), tuple(budgets), seeds=request.seeds, search_seeds=1)
 
 
-def _marked(task: Task) -> Task:
+def _marked_task(task: Task) -> Task:
     """The task with the hashes of the files that the user brings along: a changed file is another task."""
     is_own_model = task.model not in MODELS and ":" in task.model
     return replace(
@@ -142,7 +144,7 @@ def _is_own_file(task: Task) -> bool:
     return task.data not in tasks.DATA_NAMES and Path(task.data).is_file()
 
 
-def _data_place(request: Request) -> Path | None:
+def _data_place(request: ComparisonRequest) -> Path | None:
     """Where runs find their data: the user's own file, or the directory with the files of the data sets."""
     return Path(request.task.data).resolve() if _is_own_file(request.task) else request.data_dir
 
@@ -182,7 +184,7 @@ def _plain_seconds(task: Task, run: NetworkRun, advice: go.Advice | str) -> floa
     return task.epochs * min(run.cost.seconds, steps)
 
 
-class _MapStyle(Dataset[Batch]):
+class _MapStyle(Dataset[LabelledBatch]):
     """Examples as a dataset that gives them one by one."""
 
     def __init__(self, examples: Examples) -> None:
@@ -191,6 +193,6 @@ class _MapStyle(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._examples)
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> LabelledBatch:
         inputs, targets = self._examples.batch([index])
         return inputs[0], targets[0]

@@ -5,9 +5,8 @@ the curves over all seeds and the ends of every seed: two tables per experiment,
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +20,7 @@ from gradorder_lab.runs import shipped
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import STORE, Store, StoredRun
 from gradorder_lab.runs.summary import RecipeSummary, Summary
+from gradorder_lab.runs.whole_file import whole_file
 
 Columns = dict[str, Any]
 Fields = dict[str, str]
@@ -94,19 +94,17 @@ def export(out: Path, to: Path) -> list[Path]:
     to.mkdir(parents=True, exist_ok=True)
     if (out / STORE).exists():
         with Store(out) as store:
-            files = [file for name in _experiments(store) for file in _write_experiment(name, store, to)]
+            names = dict.fromkeys(name for name, _ in store.recipes())
+            files = [file for name in names for file in _write_experiment(name, store, to)]
             environments: Sequence[Mapping[str, Setting]] = store.environments()
     else:
         summary = shipped.shipped_summary()
         files, environments = list(_write_summary(summary, to)), summary.environments
-    return [*files, _write_environments(environments, to), _write_meanings(to)]
+    made_with = json.dumps([dict(facts) for facts in environments], indent=1)
+    return [*files, _write_text(to / "environments.json", made_with), _write_meanings(to)]
 
 
 # ---- from a store ----
-
-
-def _experiments(store: Store) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in store.recipes()))
 
 
 def _write_experiment(name: str, store: Store, to: Path) -> list[Path]:
@@ -139,10 +137,10 @@ def _narrowest(values: Sequence[Setting]) -> str:
 def run_columns(runs: Sequence[StoredRun], fields: Fields) -> Columns:
     """The lines of some runs, column by column; None where a run does not have the column."""
     parts = [_filled(_about(run) | dict(run.rows), fields, _num_rows(run)) for run in runs]
-    return {name: _joined([part[name] for part in parts]) for name in fields}
+    return {name: _joined_columns([part[name] for part in parts]) for name in fields}
 
 
-def _joined(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or lists where something is missing
+def _joined_columns(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or lists where something is missing
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
     return [value for part in parts for value in part]
@@ -223,7 +221,7 @@ def _write(name: str, fields: Fields, parts: Iterable[Columns], to: Path) -> lis
     schema = pa.schema([pa.field(column, getattr(pa, kind)()) for column, kind in fields.items()])
     paths = [to / f"{name}.parquet", to / f"{name}.csv"]
     with ExitStack() as stack:
-        unfinished = [stack.enter_context(_whole(path)) for path in paths]
+        unfinished = [stack.enter_context(whole_file(path)) for path in paths]
         writers = [
             stack.enter_context(parquet.ParquetWriter(unfinished[0], schema, compression="zstd")),
             stack.enter_context(csv.CSVWriter(unfinished[1], schema)),
@@ -246,27 +244,13 @@ def _gathered(tables: Iterable[Any], join: Callable[[list[Any]], Any]) -> Iterat
         yield join(waiting)
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _write_environments(environments: Sequence[Mapping[str, Setting]], to: Path) -> Path:
-    path = to / "environments.json"
-    with _whole(path) as unfinished:
-        unfinished.write_text(json.dumps([dict(facts) for facts in environments], indent=1), encoding="utf-8")
-    return path
-
-
 def _write_meanings(to: Path) -> Path:
-    path = to / "columns.csv"
     lines = ["column,meaning", *(f'{name},"{meaning}"' for name, meaning in MEANINGS.items())]
-    lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"')
-    with _whole(path) as unfinished:
-        unfinished.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"\n')
+    return _write_text(to / "columns.csv", "\n".join(lines))
+
+
+def _write_text(path: Path, text: str) -> Path:
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
     return path

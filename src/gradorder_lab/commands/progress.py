@@ -11,13 +11,14 @@ from gradorder_lab import paper
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.runs.recipe import Size
 from gradorder_lab.runs.store import Store
+from gradorder_lab.runs.whole_file import whole_file
 
 PLAN = "plan.json"
 """The file beside the store."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReproductionPlan:
     """What a call of `reproduce` was asked for.
 
     Args:
@@ -35,19 +36,20 @@ class Plan:
     process: int
 
     @classmethod
-    def of(cls, asked: Sequence[Experiment], size: Size, seeds: Mapping[str, int], num_finished: int) -> "Plan":
+    def of(
+        cls, asked: Sequence[Experiment], size: Size, seeds: Mapping[str, int], num_finished: int
+    ) -> "ReproductionPlan":
         """Of this process, from now on."""
         named = {experiment.name: seeds[experiment.name] for experiment in asked}
         return cls(size, named, num_finished, time.time(), os.getpid())
 
     def save(self, out: Path) -> None:
         """Leave it beside the store, whole or not at all."""
-        unfinished = out / f".{PLAN}-{os.getpid()}"
-        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        unfinished.replace(out / PLAN)
+        with whole_file(out / PLAN) as unfinished:
+            unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def load(cls, out: Path) -> "Plan | None":
+    def load(cls, out: Path) -> "ReproductionPlan | None":
         """What was left beside the store; None where nothing was, or nothing that this version can read."""
         try:
             plan = cls(**json.loads((out / PLAN).read_text(encoding="utf-8")))
@@ -77,7 +79,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReproductionProgress:
     """How far it is.
 
     Args:
@@ -93,7 +95,7 @@ class Progress:
     seconds_left: float | None
 
     @classmethod
-    def of(cls, plan: Plan, store: Store, now: float) -> "Progress":
+    def of(cls, plan: ReproductionPlan, store: Store, now: float) -> "ReproductionProgress":
         """From the plan and what is in the store."""
         parts = tuple(_done(name, plan, store) for name in plan.seeds)
         num_finished = sum(part.num_finished for part in parts)
@@ -109,7 +111,7 @@ class Progress:
         )
 
 
-def _done(name: str, plan: Plan, store: Store) -> Done:
+def _done(name: str, plan: ReproductionPlan, store: Store) -> Done:
     recipes = paper.EXPERIMENTS[name].recipes(plan.size)
     wanted = set(range(plan.seeds[name]))
     return Done(name, sum(len(store.seeds(recipe) & wanted) for recipe in recipes), len(recipes) * len(wanted))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder_lab import paper, show
-from gradorder_lab.commands.progress import Plan
+from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.network import NeuralRecipe
@@ -59,7 +58,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
     asked = paper.chosen(names)
     if processes.num_launched() > 1 and settings.cluster is not None:
         raise LabError("--cluster must not be given under torchrun: choose one of the two")
-    with processes.joined(settings.device):
+    with processes.process_group(settings.device):
         if processes.is_first():
             _reproduce(asked, out, settings)
         else:
@@ -74,7 +73,10 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
     with only_one(out), Store(out, facts) as store:
-        _log_finished(log, asked, settings, store)
+        if log is not None:  # what an earlier call has left in the store
+            for recipe in recipes:
+                for seed, rows in store.rows(recipe).items():
+                    log.add(recipe, seed, rows)
         _run(asked, settings, store, out, console=console, log=log)
         summary = Summary.of(store)
     before = shipped.beside(out)
@@ -85,16 +87,6 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
 
 def _workspace(out: Path, settings: Reproduction) -> Workspace:
     return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
-
-
-def _log_finished(
-    log: TensorBoardLog | None, asked: Sequence[Experiment], settings: Reproduction, store: Store
-) -> None:
-    """What an earlier call has left in the store."""
-    if log is not None:
-        for recipe in (recipe for experiment in asked for recipe in experiment.recipes(settings.size)):
-            for seed, rows in store.rows(recipe).items():
-                log.add(recipe, seed, rows)
 
 
 def _run(
@@ -110,11 +102,12 @@ def _run(
     workspace = _workspace(out, settings)
     wanted = [(recipe, seeds[one.name]) for one in asked for recipe in one.recipes(settings.size)]
     pieces = sweep.missing(wanted, store, workspace)
+    for recipe in (recipe for piece in pieces for recipe in piece.recipes):
+        recipe.contents(settings.data)  # what is not there is said before anything is run
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
-    Plan.of(asked, settings.size, seeds, num_finished).save(out)
-    columns = (TextColumn("runs"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
+    ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
+    with sweep.progress_bar(console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
 
         def on_finished(run: sweep.Finished) -> None:
@@ -123,13 +116,7 @@ def _run(
                 log.add(run.recipe, run.seed, run.rows)
 
         try:
-            sweep.run_all(
-                pieces,
-                store,
-                jobs=settings.jobs,
-                cluster=settings.cluster,
-                on_finished=on_finished,
-            )
+            sweep.run_all(pieces, store, jobs=settings.jobs, cluster=settings.cluster, on_finished=on_finished)
         except KeyboardInterrupt as error:
             raise Interrupted(int(progress.tasks[0].completed), num_asked) from error
     shutil.rmtree(workspace.checkpoints or "", ignore_errors=True)  # everything that they were for is in the store

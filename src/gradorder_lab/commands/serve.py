@@ -16,14 +16,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from gradorder_lab.commands.progress import Plan, Progress
+from gradorder_lab.commands.progress import ReproductionPlan, ReproductionProgress
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import RecipeSummary, Summary
 from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.page import page_of
-from gradorder_lab.show.writing import render
+from gradorder_lab.show.writing import render_page
 
 ADDRESS = "127.0.0.1"
 DEFAULT_PORT = 8765
@@ -68,8 +68,8 @@ class LivePage:
         if not shipped.has_runs(self._out):
             return {"version": self._version_to_serve(), "progress": None}
         with Store(self._out) as store:
-            plan = Plan.load(self._out)
-            found = None if plan is None else asdict(Progress.of(plan, store, time.time()))
+            plan = ReproductionPlan.load(self._out)
+            found = None if plan is None else asdict(ReproductionProgress.of(plan, store, time.time()))
         return {"version": self._version_to_serve(), "progress": found}
 
     def _version(self) -> str:
@@ -90,8 +90,8 @@ class LivePage:
                 page = page_of(self._summary(), benchmark_for(self._out), shipped.beside(self._out))
                 self._made = (
                     version,
-                    render(page, live_version=version),
-                    render(page, live_version=version, whole=False),
+                    render_page(page, live_version=version),
+                    render_page(page, live_version=version, whole=False),
                 )
                 finished = self._clock()
                 self._rests_until = finished + _REST * (finished - started)

@@ -1,5 +1,6 @@
 """Data that the experiments train on."""
 
+from gradorder_lab.data.augmentation import epoch_moves as epoch_moves
 from gradorder_lab.data.augmentation import random_crop_and_flip as random_crop_and_flip
 from gradorder_lab.data.errors import DatasetError as DatasetError
 from gradorder_lab.data.errors import DatasetFileError as DatasetFileError

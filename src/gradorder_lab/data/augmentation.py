@@ -1,5 +1,6 @@
 """CIFAR's augmentation, a batch at a time."""
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -36,6 +37,12 @@ def random_crop_and_flip(images: torch.Tensor, generator: torch.Generator, paddi
     sources = (rows.unsqueeze(2) * (width + 2 * padding) + columns.unsqueeze(1)).flatten(1)
     padded = F.pad(images, (padding, padding, padding, padding)).flatten(2)
     return padded.gather(2, sources.unsqueeze(1).expand(-1, num_channels, -1)).view_as(images)
+
+
+def epoch_moves(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """The random numbers that the images of this epoch are moved by: the same for every method."""
+    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
+    return torch.Generator(device).manual_seed(int(state[0]))
 
 
 def random_moves(

@@ -3,7 +3,7 @@
 from gradorder_lab.data.cifar_binary import CifarFiles
 from gradorder_lab.data.source import Source, remotes_at
 
-CIFAR10 = Source(
+CIFAR10_SOURCE = Source(
     name="cifar10",
     title="CIFAR-10",
     class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),

@@ -3,7 +3,7 @@
 from gradorder_lab.data.cifar_binary import CifarFiles
 from gradorder_lab.data.source import Source, remotes_at
 
-CIFAR100 = Source(
+CIFAR100_SOURCE = Source(
     name="cifar100",
     title="CIFAR-100",
     class_names=tuple(

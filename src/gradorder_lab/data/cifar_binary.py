@@ -16,7 +16,7 @@ import torch
 from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
 from gradorder_lab.data.source import LabelledImages, TrainTest, read_bytes
 
-_IMAGE_SHAPE = (3, 32, 32)
+_COLOUR_SHAPE = (3, 32, 32)
 _IMAGE_SIZE = 3 * 32 * 32
 
 
@@ -51,7 +51,8 @@ class CifarFiles:
         if contents is None:
             return None
         parts = {path.name: self._records(path, content) for path, content in contents.items()}
-        return TrainTest(_joined(parts[name] for name in self.train_files), parts[self.test_file])
+        images, labels = zip(*(parts[name] for name in self.train_files), strict=True)
+        return TrainTest(LabelledImages(torch.cat(images), torch.cat(labels)), parts[self.test_file])
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ class CifarFiles:
             raise DatasetFileError(path, f"must hold {self.records_per_file} records, got {num_records}")
         records = np.frombuffer(content, np.uint8).reshape(num_records, record_size)
         self._check_labels(path, records)
-        images = records[:, len(self.label_ranges) :].reshape(num_records, *_IMAGE_SHAPE)
+        images = records[:, len(self.label_ranges) :].reshape(num_records, *_COLOUR_SHAPE)
         labels = records[:, len(self.label_ranges) - 1].astype(np.int64)
         return LabelledImages(torch.from_numpy(images.copy()), torch.from_numpy(labels))
 
@@ -113,8 +114,3 @@ def read_members(archive: Path, names: Iterable[str]) -> dict[Path, bytes]:
     if missing:
         raise DatasetFileError(archive, f"holds no {', '.join(missing)}")
     return contents
-
-
-def _joined(parts: Iterable[LabelledImages]) -> LabelledImages:
-    images, labels = zip(*parts, strict=True)
-    return LabelledImages(torch.cat(images), torch.cat(labels))

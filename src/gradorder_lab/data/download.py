@@ -43,9 +43,10 @@ def _fetch_from(url: str, remote: Remote, folder: Path, reasons: list[str]) -> P
     import pooch  # noqa: PLC0415 - only downloads need it
     import requests  # noqa: PLC0415
 
+    has_bar = sys.stderr.isatty()  # in a log file it would be noise; pooch says in one line what it does anyway
     for _ in range(_NUM_TRIES):
         try:
-            return Path(pooch.retrieve(url, remote.known_hash, remote.name, folder, progressbar=_shows_progress()))
+            return Path(pooch.retrieve(url, remote.known_hash, remote.name, folder, progressbar=has_bar))
         except requests.RequestException as error:
             reasons.append(f"{url}: {_in_short(error)}")
             if _is_final(error):
@@ -67,8 +68,3 @@ def _is_final(error: Exception) -> bool:
 
 def _in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-
-
-def _shows_progress() -> bool:
-    """In a log file a bar would be noise; pooch says in one line what it does anyway."""
-    return sys.stderr.isatty()

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import torch
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+LabelledBatch = tuple[torch.Tensor, torch.Tensor]
+"""Inputs (B, ...) and labels (B,)."""
+
 Augment = Callable[[torch.Tensor], torch.Tensor]
 """Of the inputs of a batch, before they are normalised."""
 
@@ -20,7 +22,7 @@ class Examples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """Inputs (B, ...) and labels (B,) of these examples."""
 
 
@@ -34,15 +36,11 @@ class LabelledTensors:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """One indexing operation for each tensor."""
         positions = torch.as_tensor(indices)
         inputs = self.inputs.index_select(0, positions)
         return inputs if augment is None else augment(inputs), self.labels.index_select(0, positions)
-
-    def on(self, device: torch.device | str) -> Self:
-        """The same on another device."""
-        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +60,15 @@ class Subset:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> Batch:
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """Those of the whole, with this part's labels."""
         chosen = torch.as_tensor(indices)
         inputs, _ = self.whole.batch(self.positions.index_select(0, chosen), augment)
         return inputs, self.labels.index_select(0, chosen.to(self.labels.device))
 
-    def without(self, held_out: int, generator: torch.Generator) -> tuple["Subset", "Subset"]:
+    def without(self, held_out: int) -> tuple["Subset", "Subset"]:
         """All but `held_out` random examples, and those."""
-        order = torch.randperm(len(self), generator=generator)
-        kept, held = order[held_out:].sort().values, order[:held_out].sort().values
+        kept, held = without_some(len(self), held_out)
         return self._only(kept), self._only(held)
 
     def with_wrong_labels(self, share: float, num_classes: int, generator: torch.Generator) -> "Subset":
@@ -89,3 +86,9 @@ class Subset:
 
     def _only(self, chosen: torch.Tensor) -> "Subset":
         return replace(self, positions=self.positions[chosen], labels=self.labels[chosen])
+
+
+def without_some(num_examples: int, held_out: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """All positions but `held_out` random ones, and those, ascending: the same in every run."""
+    order = torch.randperm(num_examples, generator=torch.Generator().manual_seed(0))
+    return order[held_out:].sort().values, order[:held_out].sort().values

@@ -3,7 +3,7 @@
 from gradorder_lab.data.idx import IdxFiles
 from gradorder_lab.data.source import Source, remotes_at
 
-FASHION_MNIST = Source(
+FASHION_MNIST_SOURCE = Source(
     name="fashion-mnist",
     title="Fashion-MNIST",
     class_names=(

@@ -17,7 +17,7 @@ from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
 from gradorder_lab.data.source import LabelledImages, TrainTest, read_bytes
 
 _UNSIGNED_BYTE = 0x08
-_IMAGE_SHAPE = (28, 28)
+_GREY_SHAPE = (28, 28)
 _FILES = tuple(f"{split}-{kind}-ubyte" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
 
@@ -47,16 +47,13 @@ class IdxFiles:
             paths = [_variant(folder, name) for name in _FILES]
             found = [path for path in paths if path is not None]
             if len(found) == len(_FILES):
-                return self._read(found)
+                train_images, train_labels, test_images, test_labels = found
+                self._refuse_look_alike(test_labels)
+                return TrainTest(self._split(train_images, train_labels), self._split(test_images, test_labels))
             if found:
                 missing = [name for name, path in zip(_FILES, paths, strict=True) if path is None]
                 raise DatasetNotFoundError(f"{folder} holds {found[0].name} but not {', '.join(missing)} (.gz or not)")
         return None
-
-    def _read(self, paths: list[Path]) -> TrainTest:
-        train_images, train_labels, test_images, test_labels = paths
-        self._refuse_look_alike(test_labels)
-        return TrainTest(self._split(train_images, train_labels), self._split(test_images, test_labels))
 
     def _split(self, images_path: Path, labels_path: Path) -> LabelledImages:
         images, labels = read_images(images_path), read_labels(labels_path, self.num_classes)
@@ -73,7 +70,7 @@ class IdxFiles:
 def read_images(path: Path) -> torch.Tensor:
     """Images of an IDX file, uint8 (N, 1, 28, 28)."""
     images = read_idx(path, num_dimensions=3)
-    if images.shape[1:] != _IMAGE_SHAPE:
+    if images.shape[1:] != _GREY_SHAPE:
         raise DatasetFileError(path, f"images must be 28 x 28, got {' x '.join(map(str, images.shape[1:]))}")
     return torch.from_numpy(images).unsqueeze(1)
 

@@ -1,6 +1,6 @@
 """A data set of images that is one tensor of bytes, so that a batch is one indexing operation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -8,16 +8,14 @@ import torch
 from torch.utils.data import Dataset
 
 from gradorder import checks
-
-Example = tuple[torch.Tensor, torch.Tensor]
-"""Inputs float32, normalised, and labels int64: of one example (C, H, W) and (), of a batch (B, C, H, W) and (B,)."""
+from gradorder_lab.data.examples import Augment, LabelledBatch
 
 _LARGEST_BYTE = 255
 _IMAGE_DIMENSIONS = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImageDataset(Dataset[Example]):
+class ImageDataset(Dataset[LabelledBatch]):
     """Labelled images of one size, kept as bytes and normalised when asked for: (pixel / 255 - mean) / std.
 
     A map-style dataset for any `DataLoader`; a loop of one's own asks for whole batches with `batch`.
@@ -67,17 +65,15 @@ class ImageDataset(Dataset[Example]):
         size = " x ".join(map(str, self.images.shape[1:]))
         return f"ImageDataset({len(self)} images of {size}, {self.num_classes} classes, {self.images.device})"
 
-    def __getitem__(self, index: int) -> Example:
+    def __getitem__(self, index: int) -> LabelledBatch:
         return self.normalised(self.images[index]), self.labels[index]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Example]:
+    def __getitems__(self, indices: Sequence[int]) -> list[LabelledBatch]:
         """The examples of a batch one by one, as a `DataLoader` collates them."""
         inputs, labels = self.batch(indices)
         return list(zip(inputs, labels, strict=True))
 
-    def batch(
-        self, indices: torch.Tensor | Sequence[int], augment: Callable[[torch.Tensor], torch.Tensor] | None = None
-    ) -> Example:
+    def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """Inputs float32 (B, C, H, W) and labels (B,) of these examples; `augment` sees the bytes, (B, C, H, W)."""
         positions = torch.as_tensor(indices, device=self.images.device)
         # Not images[positions]: index_select copies whole images, indexing goes byte by byte.
@@ -94,25 +90,22 @@ class ImageDataset(Dataset[Example]):
         """The same data set on another device."""
         return replace(self, images=self.images.to(device), labels=self.labels.to(device))
 
-    def subset(self, num_examples: int, seed: int | None = None) -> Self:
-        """Equally many examples of each class, in the order of this data set.
+    def subset(self, num_examples: int) -> Self:
+        """The first examples of each class, equally many, in the order of this data set.
 
         Args:
             num_examples: of all classes together; a multiple of the number of classes.
-            seed: None takes the first ones of each class; a number chooses at random, the same for the same seed.
 
         Raises:
             ValueError: the classes cannot have equally many, or one of them has too few.
         """
-        chosen = class_balanced_indices(self.labels.cpu(), self.num_classes, num_examples, seed)
+        chosen = class_balanced_indices(self.labels.cpu(), self.num_classes, num_examples)
         chosen = chosen.to(self.images.device)
         return replace(self, images=self.images.index_select(0, chosen), labels=self.labels.index_select(0, chosen))
 
 
-def class_balanced_indices(
-    labels: torch.Tensor, num_classes: int, num_examples: int, seed: int | None = None
-) -> torch.Tensor:
-    """Positions, ascending, of equally many examples of each class: the first ones, or random ones by `seed`.
+def class_balanced_indices(labels: torch.Tensor, num_classes: int, num_examples: int) -> torch.Tensor:
+    """Positions, ascending, of the first examples of each class, equally many.
 
     Raises:
         ValueError: the classes cannot have equally many, or one of them has too few.
@@ -131,18 +124,10 @@ def class_balanced_indices(
             f"num_examples={num_examples} needs {per_class} examples of each of {num_classes} classes, "
             f"but class {fewest} has {int(counts[fewest])}"
         )
-    order = _order(len(labels), seed)
-    by_class = order[labels[order].argsort(stable=True)]
+    by_class = labels.argsort(stable=True)
     starts = counts.cumsum(0) - counts
     positions = starts.unsqueeze(1) + torch.arange(per_class)
     return by_class[positions.flatten()].sort().values
-
-
-def _order(length: int, seed: int | None) -> torch.Tensor:
-    if seed is None:
-        return torch.arange(length)
-    generator = torch.Generator().manual_seed(checks.integer("seed", seed, minimum=0))
-    return torch.randperm(length, generator=generator)
 
 
 def _check(dataset: ImageDataset) -> None:

@@ -4,17 +4,17 @@ import os
 from pathlib import Path
 
 from gradorder_lab.data import embedded
-from gradorder_lab.data.cifar10 import CIFAR10
-from gradorder_lab.data.cifar100 import CIFAR100
+from gradorder_lab.data.cifar10 import CIFAR10_SOURCE
+from gradorder_lab.data.cifar100 import CIFAR100_SOURCE
 from gradorder_lab.data.download import DownloadError, cache_dir, fetch
 from gradorder_lab.data.errors import DatasetError, DatasetNotFoundError
-from gradorder_lab.data.fashion_mnist import FASHION_MNIST
+from gradorder_lab.data.fashion_mnist import FASHION_MNIST_SOURCE
 from gradorder_lab.data.images import ImageDataset
-from gradorder_lab.data.mnist import MNIST
-from gradorder_lab.data.source import LabelledImages, Source, TrainTest
+from gradorder_lab.data.mnist import MNIST_SOURCE
+from gradorder_lab.data.source import Source, TrainTest
 from gradorder_lab.runs.recipe import SIZES, Size
 
-SOURCES = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
+SOURCES = {source.name: source for source in (MNIST_SOURCE, FASHION_MNIST_SOURCE, CIFAR10_SOURCE, CIFAR100_SOURCE)}
 
 DATA_VARIABLE = "GRADORDER_DATA"
 """The environment variable that names the data directory where no argument does."""
@@ -53,7 +53,7 @@ def load(
         raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
     source = SOURCES[name]
     splits = _splits(source, data_directory(data_dir), size, download)
-    train, test = (_dataset(source, split) for split in splits)
+    train, test = (ImageDataset(*split, source.class_names, source.mean, source.std) for split in splits)
     if size == "mini":
         return _mini(source, train, source.num_mini_train), _mini(source, test, source.num_mini_test)
     if size == "paper":
@@ -108,10 +108,6 @@ def _not_found(source: Source, root: Path | None, reason: str) -> DatasetNotFoun
     if source.is_embedded:
         lines.append('Size "mini" needs no files.')
     return DatasetNotFoundError("\n".join(lines))
-
-
-def _dataset(source: Source, split: LabelledImages) -> ImageDataset:
-    return ImageDataset(split.images, split.labels, source.class_names, source.mean, source.std)
 
 
 def _mini(source: Source, dataset: ImageDataset, num_examples: int) -> ImageDataset:

@@ -3,7 +3,7 @@
 from gradorder_lab.data.idx import IdxFiles
 from gradorder_lab.data.source import Source, remotes_at
 
-MNIST = Source(
+MNIST_SOURCE = Source(
     name="mnist",
     title="MNIST",
     class_names=tuple(map(str, range(10))),

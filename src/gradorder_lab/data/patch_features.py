@@ -14,7 +14,6 @@ import torch
 from torch.nn import functional as F
 
 from gradorder_lab.data.examples import LabelledTensors
-from gradorder_lab.data.images import ImageDataset
 from gradorder_lab.data.loading import load
 
 NUM_FILTERS = 256
@@ -26,22 +25,19 @@ _FLATTEST = 0.0016  # added to a patch's variance, of pixels in [0, 1]: noise in
 _RIDGE = 0.1  # added to the variance of each direction of patches before it is brought to 1
 _THRESHOLD = 1.0
 _AT_ONCE = 250
-_SEED = 0
+_PATCH_SEED = 0
 
 
 @cache  # the images take a minute, and every run of a process needs the same
 def cifar10_features(directory: Path | None) -> tuple[LabelledTensors, LabelledTensors, int]:
     """Train and test set, and the number of classes: float32 (N, 1024), mean 0 and variance 1 over the training set."""
     train, test = load("cifar10", data_dir=directory, size="cpu")
-    bank = Bank.of(train.images, torch.Generator().manual_seed(_SEED))
+    bank = Bank.of(train.images, torch.Generator().manual_seed(_PATCH_SEED))
     features = bank.features(train.images)
     mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
     of_test = (bank.features(test.images) - mean) / deviation
-    return _labelled(features.sub_(mean).div_(deviation), train), _labelled(of_test, test), train.num_classes
-
-
-def _labelled(features: torch.Tensor, images: ImageDataset) -> LabelledTensors:
-    return LabelledTensors(features, images.labels)
+    of_train = features.sub_(mean).div_(deviation)
+    return LabelledTensors(of_train, train.labels), LabelledTensors(of_test, test.labels), train.num_classes
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ MODULES = (
     "typing",
     "zipfile",
 )
-LENGTH = 64
-VOCABULARY = 128
+SNIPPET_LENGTH = 64
+NUM_CHARACTERS = 128
 _TEST_EVERY = 5
 
 
@@ -35,18 +35,18 @@ def snippets() -> tuple[LabelledTensors, LabelledTensors, int]:
     """Train and test set, and the number of classes: tokens int64 (N, 64) below 128."""
     tokens = [_snippets(_source(name)) for name in MODULES]
     is_test = [torch.arange(len(one)) % _TEST_EVERY == _TEST_EVERY - 1 for one in tokens]
-    return _joined(tokens, [~mask for mask in is_test]), _joined(tokens, is_test), len(MODULES)
+    return _joined_snippets(tokens, [~mask for mask in is_test]), _joined_snippets(tokens, is_test), len(MODULES)
 
 
-def _joined(tokens: list[torch.Tensor], masks: list[torch.Tensor]) -> LabelledTensors:
+def _joined_snippets(tokens: list[torch.Tensor], masks: list[torch.Tensor]) -> LabelledTensors:
     chosen = [one[mask] for one, mask in zip(tokens, masks, strict=True)]
     labels = [torch.full((len(one),), number) for number, one in enumerate(chosen)]
     return LabelledTensors(torch.cat(chosen), torch.cat(labels))
 
 
 def _snippets(text: str) -> torch.Tensor:
-    codes = torch.tensor([min(ord(character), VOCABULARY - 1) for character in text])
-    return codes[: len(codes) // LENGTH * LENGTH].view(-1, LENGTH)
+    codes = torch.tensor([min(ord(character), NUM_CHARACTERS - 1) for character in text])
+    return codes[: len(codes) // SNIPPET_LENGTH * SNIPPET_LENGTH].view(-1, SNIPPET_LENGTH)
 
 
 def _source(module: str) -> str:

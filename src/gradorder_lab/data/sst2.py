@@ -18,15 +18,15 @@ from gradorder_lab.data.errors import DatasetFileError
 from gradorder_lab.data.examples import LabelledTensors
 from gradorder_lab.data.text import found, read_text
 
-LENGTH = 56
+PHRASE_LENGTH = 56
 """Words of a phrase; the longest known has 52."""
 
-VOCABULARY = 15_000
+NUM_WORDS = 15_000
 """Words, the most frequent of the training part; with the two numbers below that stand for none of them."""
 
 PADDING, UNKNOWN = 0, 1
 _FIRST_WORD = 2
-_HEADER = "sentence\tlabel"
+_FIRST_LINE = "sentence\tlabel"
 _LABELS = ("0", "1")
 
 
@@ -37,35 +37,35 @@ def sst2(directory: Path | None) -> tuple[LabelledTensors, LabelledTensors, int]
         found(directory, folder, f"{part}.tsv", "SST-2, lines of phrase, tab, 0 or 1,") for part in ("train", "dev")
     ]
     train, test = (_phrases(path) for path in paths)
-    numbers = _numbers([words for words, _ in train])
+    numbers = _numbers_of_words([words for words, _ in train])
     return _tensors(train, numbers), _tensors(test, numbers), len(_LABELS)
 
 
 def _phrases(path: Path) -> list[tuple[list[str], int]]:
     """Words and label of every line."""
     lines = read_text(path).splitlines()
-    if not lines or lines[0] != _HEADER:
-        raise DatasetFileError(path, f"must start with the line {_HEADER!r}, got {lines[0] if lines else ''!r}")
+    if not lines or lines[0] != _FIRST_LINE:
+        raise DatasetFileError(path, f"must start with the line {_FIRST_LINE!r}, got {lines[0] if lines else ''!r}")
     phrases = []
     for number, line in enumerate(lines[1:], start=2):
         text, _, label = line.rpartition("\t")
         if label not in _LABELS:
             raise DatasetFileError(path, f"line {number} must end with a tab and 0 or 1, got {line!r}")
-        phrases.append((text.split()[:LENGTH], int(label)))
+        phrases.append((text.split()[:PHRASE_LENGTH], int(label)))
     if not phrases:
         raise DatasetFileError(path, "holds no phrases")
     return phrases
 
 
-def _numbers(phrases: Sequence[Sequence[str]]) -> dict[str, int]:
+def _numbers_of_words(phrases: Sequence[Sequence[str]]) -> dict[str, int]:
     """Word -> number, the most frequent first, equally frequent ones by the alphabet."""
     counts = Counter(word for words in phrases for word in words)
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))[: VOCABULARY - _FIRST_WORD]
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))[: NUM_WORDS - _FIRST_WORD]
     return {word: number for number, word in enumerate(ranked, start=_FIRST_WORD)}
 
 
 def _tensors(phrases: Sequence[tuple[list[str], int]], numbers: dict[str, int]) -> LabelledTensors:
-    tokens = np.full((len(phrases), LENGTH), PADDING)
+    tokens = np.full((len(phrases), PHRASE_LENGTH), PADDING)
     for row, (words, _) in zip(tokens, phrases, strict=True):
         row[: len(words)] = [numbers.get(word, UNKNOWN) for word in words]
     return LabelledTensors(torch.from_numpy(tokens), torch.tensor([label for _, label in phrases]))

@@ -16,7 +16,7 @@ _NUM_MEASURED, _NUM_AREAS, _NUM_SOILS = 10, 4, 40
 _NUM_TREES, _DEPTH = 40, 4
 _WRONG = 0.03
 _NUM_TRAIN, _NUM_TEST = 60_000, 20_000
-_SEED = 54
+_TERRAIN_SEED = 54
 
 
 def terrain() -> tuple[LabelledTensors, LabelledTensors, int]:
@@ -28,7 +28,7 @@ def terrain() -> tuple[LabelledTensors, LabelledTensors, int]:
 
 def make(num_examples: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Columns float32 (N, 54), measured ones with mean 0 and variance 1, and labels int64 (N,)."""
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_TERRAIN_SEED)
     mixing = rng.standard_normal((_NUM_MEASURED, _NUM_MEASURED)) / np.sqrt(_NUM_MEASURED)
     measured = rng.standard_normal((num_examples, _NUM_MEASURED)) @ (np.eye(_NUM_MEASURED) + mixing)
     measured = (measured - measured.mean(0)) / measured.std(0)

@@ -12,7 +12,7 @@ from gradorder_lab.data.errors import DatasetFileError
 from gradorder_lab.data.examples import LabelledTensors
 from gradorder_lab.data.text import found, read_text
 
-LENGTH = 64
+WINDOW_LENGTH = 64
 _TEST_SHARE = 10  # one part in
 
 
@@ -21,8 +21,8 @@ def tiny_shakespeare(directory: Path | None) -> tuple[LabelledTensors, LabelledT
     path = found(directory, "tinyshakespeare", "input.txt", "Tiny Shakespeare, one text of 1,115,394 characters,")
     text = read_text(path)
     num_test = len(text) // _TEST_SHARE
-    if num_test <= LENGTH:
-        raise DatasetFileError(path, f"must have more than {_TEST_SHARE * LENGTH} characters, got {len(text)}")
+    if num_test <= WINDOW_LENGTH:
+        raise DatasetFileError(path, f"must have more than {_TEST_SHARE * WINDOW_LENGTH} characters, got {len(text)}")
     characters = sorted(set(text))
     numbers = {character: number for number, character in enumerate(characters)}
     codes = torch.tensor([numbers[character] for character in text])
@@ -30,5 +30,5 @@ def tiny_shakespeare(directory: Path | None) -> tuple[LabelledTensors, LabelledT
 
 
 def _windows(codes: torch.Tensor) -> LabelledTensors:
-    end = (len(codes) - 1) // LENGTH * LENGTH
-    return LabelledTensors(codes[:end].view(-1, LENGTH), codes[1 : end + 1].view(-1, LENGTH))
+    end = (len(codes) - 1) // WINDOW_LENGTH * WINDOW_LENGTH
+    return LabelledTensors(codes[:end].view(-1, WINDOW_LENGTH), codes[1 : end + 1].view(-1, WINDOW_LENGTH))

@@ -30,7 +30,7 @@ from typing import Literal
 
 from gradorder_lab.judge.statistics import LEVEL, Effect
 
-Kind = Literal["lower", "equal", "different", "always"]
+ClaimKind = Literal["lower", "equal", "different", "always"]
 
 
 class Outcome(StrEnum):
@@ -71,7 +71,7 @@ class Comparison:
     what: str
     reading: str
     rank: int
-    kind: Kind
+    kind: ClaimKind
     effect: Effect | None
     untested: str = ""
     first: Literal["primary", "reading", "none"] = "reading"
@@ -161,14 +161,7 @@ class Claim:
     def verdict_on(self, data: str) -> Verdict:
         """The verdict on one data set."""
         primary = [self.outcome_of(one) for one in self.primary_on(data)]
-        if not primary or None in primary:
-            return Verdict.NOT_TESTED
-        if Outcome.FAILS in primary:
-            return Verdict.NOT_REPRODUCED
-        if Outcome.OPEN in primary:
-            return Verdict.INCONCLUSIVE
-        every = {self.outcome_of(one) for one in self._on(data) if one.counts}  # one that is missing does not hold
-        return Verdict.REPRODUCED if every == {Outcome.HOLDS} else Verdict.PARTLY
+        return verdict_by(primary, [self.outcome_of(one) for one in self._on(data) if one.counts])
 
     def primary_on(self, data: str) -> list[Comparison]:
         """The comparisons of the first reading that counts."""
@@ -230,6 +223,17 @@ class Claim:
         primary = [one for data in self.data for one in self.primary_on(data)]
         judged = [one for one in primary if one.effect is not None and one.kind != "always"]
         return holm({one: one.decision[1] for one in judged}, 1 - LEVEL)
+
+
+def verdict_by(primary: Sequence[Outcome | None], every: Sequence[Outcome | None]) -> Verdict:
+    """What the primary comparisons and all of them come to; None is one that is missing: it does not hold."""
+    if not primary or None in primary:
+        return Verdict.NOT_TESTED
+    if Outcome.FAILS in primary:
+        return Verdict.NOT_REPRODUCED
+    if Outcome.OPEN in primary:
+        return Verdict.INCONCLUSIVE
+    return Verdict.REPRODUCED if set(every) == {Outcome.HOLDS} else Verdict.PARTLY
 
 
 def holm(needed: dict[Comparison, float], left_out: float) -> dict[Comparison, float]:

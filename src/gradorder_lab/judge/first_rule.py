@@ -4,9 +4,7 @@ It was written before the published runs. Effects were shares of random's F - F*
 accuracy), an effect of any size could decide, and runs counted that hardly moved: see `WHY`.
 """
 
-from collections.abc import Sequence
-
-from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, weakest
+from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, verdict_by, weakest
 from gradorder_lab.judge.statistics import MARGINS
 
 WHY = (
@@ -23,18 +21,12 @@ def first_verdict(claim: Claim) -> Verdict:
     """The verdict by the first version, from the same runs."""
     known = [one for one in claim.comparisons if one.first != "none"]
     data_sets = dict.fromkeys(one.data for one in known)
-    return weakest([_verdict([one for one in known if one.data == data]) for data in data_sets])
-
-
-def _verdict(comparisons: Sequence[Comparison]) -> Verdict:
-    primary = [_outcome(one) for one in comparisons if one.first == "primary"]
-    if not primary or None in primary:
-        return Verdict.NOT_TESTED
-    if Outcome.FAILS in primary:
-        return Verdict.NOT_REPRODUCED
-    if Outcome.OPEN in primary:
-        return Verdict.INCONCLUSIVE
-    return Verdict.REPRODUCED if {_outcome(one) for one in comparisons} == {Outcome.HOLDS} else Verdict.PARTLY
+    verdicts = []
+    for data in data_sets:
+        comparisons = [one for one in known if one.data == data]
+        primary = [_outcome(one) for one in comparisons if one.first == "primary"]
+        verdicts.append(verdict_by(primary, [_outcome(one) for one in comparisons]))
+    return weakest(verdicts)
 
 
 def _outcome(comparison: Comparison) -> Outcome | None:

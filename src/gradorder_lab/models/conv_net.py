@@ -2,20 +2,20 @@
 
 from torch import nn
 
-_POOLINGS = 2
+_HALVINGS = 2
 
 
 def conv_net(channels: int = 1, size: int = 28, classes: int = 10) -> nn.Sequential:
     """Images (B, channels, size, size), `size` a multiple of 4, to logits (B, classes)."""
-    if size % 2**_POOLINGS:
-        raise ValueError(f"size must be a multiple of {2**_POOLINGS}, it is halved {_POOLINGS} times, got {size}")
-    pooled = size // 2**_POOLINGS
+    if size % 2**_HALVINGS:
+        raise ValueError(f"size must be a multiple of {2**_HALVINGS}, it is halved {_HALVINGS} times, got {size}")
+    pooled = size // 2**_HALVINGS
     return nn.Sequential(
-        *_convolution(channels, 32),
-        *_convolution(32, 32),
+        *_convolution_and_relu(channels, 32),
+        *_convolution_and_relu(32, 32),
         nn.MaxPool2d(2),
-        *_convolution(32, 64),
-        *_convolution(64, 64),
+        *_convolution_and_relu(32, 64),
+        *_convolution_and_relu(64, 64),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(64 * pooled * pooled, 128),
@@ -26,5 +26,5 @@ def conv_net(channels: int = 1, size: int = 28, classes: int = 10) -> nn.Sequent
     )
 
 
-def _convolution(channels_in: int, channels_out: int) -> tuple[nn.Conv2d, nn.ReLU]:
+def _convolution_and_relu(channels_in: int, channels_out: int) -> tuple[nn.Conv2d, nn.ReLU]:
     return nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.ReLU()

@@ -15,18 +15,18 @@ from gradorder_lab.models.resnet import resnet18, resnet20
 from gradorder_lab.models.small_conv_net import small_conv_net
 from gradorder_lab.models.transformer import TransformerClassifier
 
-Shape = tuple[int, ...]
-Builder = Callable[[int, Shape, int | None], nn.Module]
+InputShape = tuple[int, ...]
+Builder = Callable[[int, InputShape, int | None], nn.Module]
 """(classes, shape of one example, width of the first stage or None for the network's own) -> network."""
 
 _CHARACTERS = 128
 
 
-def _residual(build: Callable[..., nn.Module]) -> Builder:
+def _resnet_builder(build: Callable[..., nn.Module]) -> Builder:
     return lambda classes, _, width: build(classes) if width is None else build(classes, width)
 
 
-def _transformer(classes: int, shape: Shape, width: int | None) -> nn.Module:
+def _transformer(classes: int, shape: InputShape, width: int | None) -> nn.Module:
     width = width or 32
     return TransformerClassifier(
         _CHARACTERS, classes, width=width, depth=1, heads=2, length=shape[0], feedforward=2 * width
@@ -36,12 +36,12 @@ def _transformer(classes: int, shape: Shape, width: int | None) -> nn.Module:
 MODELS: dict[str, Builder] = {
     "2-layer": lambda classes, shape, width: mlp(prod(shape), width or 128, classes),
     "7-layer": lambda classes, shape, _: small_conv_net(shape[0], shape[1], classes),
-    "resnet20": _residual(resnet20),
-    "resnet18": _residual(resnet18),
+    "resnet20": _resnet_builder(resnet20),
+    "resnet18": _resnet_builder(resnet18),
     "transformer": _transformer,
     "pooled": lambda classes, shape, width: pooled_conv_net(shape[0], shape[1], classes, width or 24),
     "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
-    "bag-of-words": lambda classes, _, width: BagOfWords(sst2.VOCABULARY, classes, width=width or 32),
+    "bag-of-words": lambda classes, _, width: BagOfWords(sst2.NUM_WORDS, classes, width=width or 32),
 }
 
 

@@ -11,7 +11,7 @@ from gradorder_lab.runs.summary import Summary
 EXPERIMENTS = {
     experiment.name: experiment
     for module in (orders, far, switch, selection, grey_images, cifar, bounds)
-    for experiment in module.EXPERIMENTS
+    for experiment in module.ENTRIES
 }
 
 
@@ -27,4 +27,9 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
 def claims(summary: Summary) -> list[Claim]:
     """Every claim, judged from what has been run."""
     judges = {name: judge for experiment in EXPERIMENTS.values() for name, judge in experiment.claims.items()}
-    return [judges[name](summary) for name in sorted(judges, key=lambda name: int(name.removeprefix("C")))]
+    return [judges[name](summary) for name in in_number(judges)]
+
+
+def in_number(names: Iterable[str]) -> list[str]:
+    """The names of claims, C2 before C10."""
+    return sorted(names, key=lambda name: int(name.removeprefix("C")))

@@ -1,8 +1,7 @@
 """Theorems 1 to 4 along the runs: one epoch recorded in each order, its bounds beside what was measured. Claim C12."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -15,16 +14,16 @@ from gradorder_lab.paper.figures import Table
 from gradorder_lab.paper.orders import PER_STEP
 from gradorder_lab.problems import problem_of
 from gradorder_lab.problems.problem import ConvexProblem
-from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
+from gradorder_lab.runs.recipe import Rows, Workspace
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.training.convex import ConvexRecipe, Descent, problem_hash
+from gradorder_lab.training.convex import ConvexRecipe, Descent, ProblemRecipe
 
 NAME = "bounds"
 STRONGLY_CONVEX = (1, 2)
 SCHEDULES_OF = {1: PER_STEP, 2: ("constant",), 3: PER_STEP, 4: ("constant",)}
 """theorem -> the step sizes that it speaks of."""
 
-EPOCHS = (0, 5, 15)
+RECORDED_EPOCHS = (0, 5, 15)
 """The epochs recorded, each after that many random ones."""
 
 PROBLEM_NAMES = ("synthetic", "iris literal", "iris scaled", "boston literal", "boston scaled")
@@ -33,7 +32,7 @@ ORDERS = ("random", "descending", "ascending")
 
 @final
 @dataclass(frozen=True)
-class BoundsRecipe(Recipe):
+class BoundsRecipe(ProblemRecipe):
     """The bounds of one epoch in one order.
 
     Args:
@@ -47,21 +46,10 @@ class BoundsRecipe(Recipe):
 
     revision: ClassVar[int] = 2
 
-    problem: str
     ordering: str
     schedule: str
     epoch: int
     is_strongly_convex: bool
-
-    @property
-    def family(self) -> str:
-        """What is run on the same problem builds it once."""
-        return self.problem
-
-    def contents(self, data: Path | None) -> Mapping[str, str]:
-        """The examples of the problem, as seed 0 draws them."""
-        del data
-        return {self.problem: problem_hash(self.problem)}
 
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """One row: every term of the theorem that applies, as published and as corrected."""
@@ -104,19 +92,19 @@ def _terms(epoch: RecordedEpoch) -> dict[str, float]:
     return terms
 
 
-def recipe(theorem: int, problem: str, ordering: str, schedule: str, epoch: int) -> BoundsRecipe:
+def bounds_recipe(theorem: int, problem: str, ordering: str, schedule: str, epoch: int) -> BoundsRecipe:
     """One epoch for one of the theorems."""
     return BoundsRecipe(NAME, problem, ordering, schedule, epoch, is_strongly_convex=theorem in STRONGLY_CONVEX)
 
 
-def recipes() -> list[BoundsRecipe]:
+def bounds_recipes() -> list[BoundsRecipe]:
     """Everything to run: 1 and 2 need strong convexity, which only the synthetic problem has."""
     return [
-        recipe(theorem, problem, ordering, schedule, epoch)
+        bounds_recipe(theorem, problem, ordering, schedule, epoch)
         for theorem, schedules in SCHEDULES_OF.items()
         for problem in problems_of(theorem)
         for schedule in schedules
-        for epoch in EPOCHS
+        for epoch in RECORDED_EPOCHS
         for ordering in ORDERS
     ]
 
@@ -126,7 +114,7 @@ def problems_of(theorem: int) -> tuple[str, ...]:
     return PROBLEM_NAMES[:1] if theorem in STRONGLY_CONVEX else PROBLEM_NAMES
 
 
-def claim(summary: Summary) -> Claim:
+def theorems_hold(summary: Summary) -> Claim:
     """C12."""
     return Claim(
         "C12",
@@ -143,10 +131,10 @@ def claim(summary: Summary) -> Claim:
 def _first_order(summary: Summary) -> Iterator[Comparison]:
     for problem in PROBLEM_NAMES:
         for schedule in PER_STEP:
-            for epoch in EPOCHS:
-                descending = recipe(3, problem, "descending", schedule, epoch)
+            for epoch in RECORDED_EPOCHS:
+                descending = bounds_recipe(3, problem, "descending", schedule, epoch)
                 for other in ("random", "ascending"):
-                    theirs = recipe(3, problem, other, schedule, epoch)
+                    theirs = bounds_recipe(3, problem, other, schedule, epoch)
                     yield Comparison(
                         data="first-order term",
                         what=f"{other} - descending",
@@ -167,7 +155,7 @@ def _theorems(summary: Summary) -> Iterator[Comparison]:
 
 
 def _bounded(summary: Summary, version: str, theorem: int, problem: str, schedule: str) -> Iterator[Comparison]:
-    for epoch in EPOCHS:
+    for epoch in RECORDED_EPOCHS:
         for ordering in ORDERS:
             yield Comparison(
                 data=f"Theorem {theorem}" if version == "published" else "corrected bound",
@@ -177,7 +165,7 @@ def _bounded(summary: Summary, version: str, theorem: int, problem: str, schedul
                 kind="always",
                 effect=effect_of_columns(
                     summary,
-                    recipe(theorem, problem, ordering, schedule, epoch),
+                    bounds_recipe(theorem, problem, ordering, schedule, epoch),
                     ("measured", f"{version}_bound"),
                     scale="distance",
                     won=f"{version}_holds",
@@ -186,7 +174,7 @@ def _bounded(summary: Summary, version: str, theorem: int, problem: str, schedul
             )
 
 
-def tables(summary: Summary) -> list[Table]:
+def bounds_tables(summary: Summary) -> list[Table]:
     """Every term per order, as shares of the squared distance at the start of the epoch."""
     return [
         Table(
@@ -222,7 +210,7 @@ _HEADER = (
 
 
 def _table_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
-    for one in recipes():
+    for one in bounds_recipes():
         runs = summary.get(one)
         if runs is not None and one.schedule in ("constant", PER_STEP[0]):
             labels = (f"{int(runs.last['theorem'][0])}", one.problem, one.schedule, f"{one.epoch}", one.ordering)
@@ -246,14 +234,14 @@ def _cells(runs: RecipeSummary) -> Iterator[str]:
     yield f"{(last['step_size'] / last['step_limit']).mean():.2g}"
 
 
-EXPERIMENTS = (
+ENTRIES = (
     Experiment(
         NAME,
         "Theorems 1 to 4 beside what is measured",
-        same_at_every_size(recipes),
-        {"C12": claim},
+        same_at_every_size(bounds_recipes),
+        {"C12": theorems_hold},
         lambda _: [],
         FEWER_SEEDS,
-        tables,
+        bounds_tables,
     ),
 )

@@ -8,23 +8,23 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
 from gradorder_lab.judge.statistics import Effect
 from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
 from gradorder_lab.paper.network import (
+    LATE,
     MINI_RANDOM,
     RANDOM,
+    TITLES,
     NeuralRecipe,
     Variant,
+    network_settings,
     num_images,
-    settings_table,
     start_epoch_at,
 )
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
 
-TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NET_OF = {"cifar10": "resnet20", "cifar100": "resnet18"}
-CLAIMS = {"cifar10": "C9", "cifar100": "C10"}
-LATE = 0.7
+LATE_START_CLAIMS = {"cifar10": "C9", "cifar100": "C10"}
 EARLY = {"cifar10": 0.4, "cifar100": 0.5}
 PAPER = {
     "cifar10": {
@@ -60,7 +60,7 @@ MINIS = (MINI_RANDOM, MINI_FIRST, MINI_WITHIN)
 
 
 @dataclass(frozen=True)
-class Protocol:
+class CifarProtocol:
     """What a size runs."""
 
     epochs: int
@@ -71,18 +71,18 @@ class Protocol:
     evaluate_every: int
 
 
-PROTOCOLS: dict[tuple[str, Size], Protocol] = {
-    ("cifar10", "mini"): Protocol(5, 500, 4, 128, augment=False, evaluate_every=1),
-    ("cifar10", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
-    ("cifar10", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
-    ("cifar100", "cpu"): Protocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
-    ("cifar100", "paper"): Protocol(200, None, None, 128, augment=True, evaluate_every=1),
+CIFAR_PROTOCOLS: dict[tuple[str, Size], CifarProtocol] = {
+    ("cifar10", "mini"): CifarProtocol(5, 500, 4, 128, augment=False, evaluate_every=1),
+    ("cifar10", "cpu"): CifarProtocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
+    ("cifar10", "paper"): CifarProtocol(200, None, None, 128, augment=True, evaluate_every=1),
+    ("cifar100", "cpu"): CifarProtocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
+    ("cifar100", "paper"): CifarProtocol(200, None, None, 128, augment=True, evaluate_every=1),
 }
 
 
-def recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe:
+def cifar_recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe:
     """One method; `start` is the part of the run that is random."""
-    protocol = PROTOCOLS[data, size]
+    protocol = CIFAR_PROTOCOLS[data, size]
     kind, sort = method
     return NeuralRecipe(
         experiment=data,
@@ -106,21 +106,21 @@ def recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe
     )
 
 
-def recipes(data: str, size: Size) -> list[Recipe]:
+def cifar_recipes(data: str, size: Size) -> list[Recipe]:
     """Everything to run; nothing where the data set is not there at this size."""
-    if (data, size) not in PROTOCOLS:
+    if (data, size) not in CIFAR_PROTOCOLS:
         return []
-    found = [recipe(data, size, RANDOM, 0.0), recipe(data, size, FULL_ORDERED, LATE)]
-    found += [recipe(data, size, method, start) for start in (LATE, 0.5, 0.4) for method in MINIS]
+    found = [cifar_recipe(data, size, RANDOM, 0.0), cifar_recipe(data, size, FULL_ORDERED, LATE)]
+    found += [cifar_recipe(data, size, method, start) for start in (LATE, 0.5, 0.4) for method in MINIS]
     return list(dict.fromkeys(found))  # in a short run two starts may fall on the same epoch
 
 
-def figures(data: str, summary: Summary) -> list[Figure]:
+def cifar_figures(data: str, summary: Summary) -> list[Figure]:
     """Train loss and test accuracy, sort first and sort within, late and early start, in full and zoomed."""
     size = _size(data, summary)
     if size is None:
         return []
-    return [_figure(data, size, summary, sort, start, zoomed=zoomed) for sort, start, zoomed in _views(data)]
+    return [_cifar_figure(data, size, summary, sort, start, zoomed=zoomed) for sort, start, zoomed in _views(data)]
 
 
 def _views(data: str) -> list[tuple[Variant, float, bool]]:
@@ -132,22 +132,22 @@ def _views(data: str) -> list[tuple[Variant, float, bool]]:
     ]
 
 
-def figure_name(data: str, sort: str, start: float, *, zoomed: bool) -> str:
+def cifar_figure_name(data: str, sort: str, start: float, *, zoomed: bool) -> str:
     """For links and files."""
     return f"{data}-{sort}-from-{round(100 * start)}{'-zoomed' if zoomed else ''}"
 
 
-def _figure(data: str, size: Size, summary: Summary, ours: Variant, start: float, *, zoomed: bool) -> Figure:
+def _cifar_figure(data: str, size: Size, summary: Summary, ours: Variant, start: float, *, zoomed: bool) -> Figure:
     methods = [RANDOM, *([FULL_ORDERED] if start == LATE and ours == MINI_FIRST else []), MINI_RANDOM, ours]
-    recipes_of: dict[str, Recipe] = {method[0]: recipe(data, size, method, start) for method in methods}
-    epochs = PROTOCOLS[data, size].epochs
+    recipes_of: dict[str, Recipe] = {method[0]: cifar_recipe(data, size, method, start) for method in methods}
+    epochs = CIFAR_PROTOCOLS[data, size].epochs
     first = start_epoch_at({LATE: 0.6}.get(start, 0.35), epochs) if zoomed else 0
     panels = tuple(
-        neural_panel(column.replace("_", " "), summary, recipes_of, column, from_epoch=first)
+        panel(column.replace("_", " "), summary, recipes_of, column, x_labels=NEURAL_X_LABELS, from_epoch=first)
         for column in ("train_loss", "test_accuracy")
     )
     return Figure(
-        name=figure_name(data, ours[1], start, zoomed=zoomed),
+        name=cifar_figure_name(data, ours[1], start, zoomed=zoomed),
         title=f"{TITLES[data]}: sort {ours[1]}, from epoch {start_epoch_at(start, epochs)} of {epochs}"
         + (f", shown from epoch {first}" if zoomed else ""),
         caption=f"{NET_OF[data]}, size {size}. Before the start epoch all methods are the same random run.",
@@ -163,7 +163,7 @@ def _figure(data: str, size: Size, summary: Summary, ours: Variant, start: float
 def late_start(data: str, summary: Summary) -> Claim:
     """C9 or C10."""
     return Claim(
-        CLAIMS[data],
+        LATE_START_CLAIMS[data],
         f"{TITLES[data]}, ordering from 0.7 of the run on: mini ordered reaches the lowest training loss, with a test "
         "accuracy within half a point.",
         tuple(_late_start(data, summary)),
@@ -175,15 +175,15 @@ def late_start(data: str, summary: Summary) -> Claim:
 
 def _late_start(data: str, summary: Summary) -> Iterator[Comparison]:
     size = _size(data, summary) or "paper"
-    random = recipe(data, size, RANDOM, 0.0)
+    random = cifar_recipe(data, size, RANDOM, 0.0)
     for ours in (MINI_FIRST, MINI_WITHIN):
-        mini = recipe(data, size, ours, LATE)
+        mini = cifar_recipe(data, size, ours, LATE)
         for other in (RANDOM, FULL_ORDERED, MINI_RANDOM):
-            theirs = recipe(data, size, other, LATE)
+            theirs = cifar_recipe(data, size, other, LATE)
             found = effect(summary, mini, theirs, random=random, column="train_loss")
-            yield _compared(data, summary, ours, f"train loss, mini ordered - {other[0]}", "lower", found)
+            yield _cifar_comparison(data, summary, ours, f"train loss, mini ordered - {other[0]}", "lower", found)
         found = accuracy_effect(summary, mini, random, "test_accuracy")
-        yield _compared(data, summary, ours, "test error, mini ordered - full random", "equal", found)
+        yield _cifar_comparison(data, summary, ours, "test error, mini ordered - full random", "equal", found)
 
 
 def early_start(summary: Summary) -> Claim:
@@ -191,8 +191,8 @@ def early_start(summary: Summary) -> Claim:
     return Claim(
         "C11",
         "An early start gives about the same accuracy for at least 10% fewer example gradients.",
-        tuple(one for data in TITLES for one in _early_start(data, summary)),
-        figures=_figure_names(tuple(TITLES), summary),
+        tuple(one for data in NET_OF for one in _early_start(data, summary)),
+        figures=_figure_names(tuple(NET_OF), summary),
         brief="An early start: the same accuracy for 10% fewer gradients",
         note="Example gradients of training alone, as the paper counts them; what scoring costs is in the rows.",
     )
@@ -200,13 +200,15 @@ def early_start(summary: Summary) -> Claim:
 
 def _early_start(data: str, summary: Summary) -> Iterator[Comparison]:
     size = _size(data, summary) or "paper"
-    random = recipe(data, size, RANDOM, 0.0)
+    random = cifar_recipe(data, size, RANDOM, 0.0)
     for ours in (MINI_FIRST, MINI_WITHIN):
-        mini = recipe(data, size, ours, EARLY[data])
+        mini = cifar_recipe(data, size, ours, EARLY[data])
         found = accuracy_effect(summary, mini, random, "test_accuracy")
-        yield _compared(data, summary, ours, "test error, mini ordered early - full random", "equal", found)
+        yield _cifar_comparison(data, summary, ours, "test error, mini ordered early - full random", "equal", found)
         saved = cost_effect(summary, mini, random, "trained", 1 - SAVED)
-        yield _compared(data, summary, ours, "example gradients, mini ordered early - 0.9 full random", "always", saved)
+        yield _cifar_comparison(
+            data, summary, ours, "example gradients, mini ordered early - 0.9 full random", "always", saved
+        )
 
 
 def best_start(summary: Summary) -> Claim:
@@ -214,8 +216,8 @@ def best_start(summary: Summary) -> Claim:
     return Claim(
         "C13",
         "The best start epoch for the mini algorithms is 0.7 of the run, against 0.4 and 0.5.",
-        tuple(one for data in TITLES for one in _best_start(data, summary)),
-        figures=_figure_names(tuple(TITLES), summary),
+        tuple(one for data in NET_OF for one in _best_start(data, summary)),
+        figures=_figure_names(tuple(NET_OF), summary),
         brief="The best start is at 0.7 of the run",
     )
 
@@ -223,26 +225,26 @@ def best_start(summary: Summary) -> Claim:
 def _best_start(data: str, summary: Summary) -> Iterator[Comparison]:
     size = _size(data, summary) or "paper"
     for method in (MINI_FIRST, MINI_RANDOM, MINI_WITHIN):
-        late = recipe(data, size, method, LATE)
+        late = cifar_recipe(data, size, method, LATE)
         for start in (0.4, 0.5):
-            found = accuracy_effect(summary, late, recipe(data, size, method, start), "test_accuracy")
+            found = accuracy_effect(summary, late, cifar_recipe(data, size, method, start), "test_accuracy")
             what = f"test error, {method[0]} from {LATE} - from {start}"
-            yield _compared(data, summary, method, what, "lower", found)
+            yield _cifar_comparison(data, summary, method, what, "lower", found)
 
 
-def tables(data: str, summary: Summary) -> list[Table]:
+def cifar_tables(data: str, summary: Summary) -> list[Table]:
     """The paper's table beside ours."""
     size = _size(data, summary)
     if size is None:
         return []
     rows = []
     for method in (RANDOM, FULL_ORDERED, MINI_RANDOM, MINI_FIRST):
-        runs = summary.get(recipe(data, size, method, LATE))
+        runs = summary.get(cifar_recipe(data, size, method, LATE))
         columns = {"train_loss": ".3f", "train_accuracy": ".2f", "test_loss": ".3f", "test_accuracy": ".2f"}
         found = [format(runs.last[name].mean(), form) for name, form in columns.items()] if runs else ["-"] * 4
         paper = [format(number, form) for number, form in zip(PAPER[data][method[0]], columns.values(), strict=True)]
         rows.append((method[0], *found, *paper))
-    protocol = PROTOCOLS[data, size]
+    protocol = CIFAR_PROTOCOLS[data, size]
     num_train = protocol.num_train or num_images(data, size)[0]
     names = ("train loss", "train accuracy", "test loss", "test accuracy")
     return [
@@ -256,8 +258,8 @@ def tables(data: str, summary: Summary) -> list[Table]:
             rows=tuple(rows),
             experiment=data,
         ),
-        settings_table(
-            recipe(data, size, RANDOM, 0.0),
+        network_settings(
+            cifar_recipe(data, size, RANDOM, 0.0),
             TITLES[data],
             f"late: from 0.7 of the run; early: from {EARLY[data]}; as further starts 0.4 and 0.5",
         ),
@@ -265,11 +267,11 @@ def tables(data: str, summary: Summary) -> list[Table]:
 
 
 def _size(data: str, summary: Summary) -> Size | None:
-    size = largest_size(summary, lambda one: recipes(data, one))
-    return size if (data, size) in PROTOCOLS else None
+    size = largest_size(summary, lambda one: cifar_recipes(data, one))
+    return size if (data, size) in CIFAR_PROTOCOLS else None
 
 
-def _compared(  # noqa: PLR0917
+def _cifar_comparison(  # noqa: PLR0917
     data: str, summary: Summary, method: Variant, what: str, kind: str, found: Effect | None
 ) -> Comparison:
     size = _size(data, summary) or "paper"
@@ -294,7 +296,7 @@ def _compared(  # noqa: PLR0917
 def _reached(data: str, summary: Summary) -> float | None:
     """The train accuracy that full random ends with."""
     size = _size(data, summary)
-    runs = None if size is None else summary.get(recipe(data, size, RANDOM, 0.0))
+    runs = None if size is None else summary.get(cifar_recipe(data, size, RANDOM, 0.0))
     return None if runs is None else float(runs.last["train_accuracy"].mean())
 
 
@@ -302,7 +304,7 @@ def _note(data: str, summary: Summary) -> str:
     size, reached = _size(data, summary), _reached(data, summary)
     if size is None or reached is None:
         return ""
-    part = PROTOCOLS[data, size].num_train
+    part = CIFAR_PROTOCOLS[data, size].num_train
     subset = "" if part is None else f" {part:,} training images, a class-balanced part of those that the files hold."
     own_copy = (
         " The copy of CIFAR-100 that these rows were made from holds {:,} of its 50,000 training images and {:,} of "
@@ -318,22 +320,22 @@ def _note(data: str, summary: Summary) -> str:
 
 def _figure_names(data_sets: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
     return tuple(
-        figure_name(data, sort[1], start, zoomed=zoomed)
+        cifar_figure_name(data, sort[1], start, zoomed=zoomed)
         for data in data_sets
         if _size(data, summary) is not None
         for sort, start, zoomed in _views(data)
     )
 
 
-EXPERIMENTS = tuple(
+ENTRIES = tuple(
     Experiment(
         data,
-        f"{title}: a residual network, ordered late and early",
-        partial(recipes, data),
-        {CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
-        partial(figures, data),
+        f"{TITLES[data]}: a residual network, ordered late and early",
+        partial(cifar_recipes, data),
+        {LATE_START_CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
+        partial(cifar_figures, data),
         {"mini": 1, "cpu": 6, "paper": 5},
-        partial(tables, data),
+        partial(cifar_tables, data),
     )
-    for data, title in TITLES.items()
+    for data in NET_OF
 )

@@ -6,29 +6,30 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import effect, not_moved
 from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP, settings_table
+from gradorder_lab.paper.orders import PER_STEP, convex_settings
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
+from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
+from gradorder_lab.training.step_sizes import SCHEDULES
 
 NAME = "synthetic-far"
 READINGS = ("far", "far by data")
 """Whose coordinate decides between quartic and quadratic: the iterate's (the primary reading) or the example's."""
 
 
-def recipe(problem: str, ordering: str, schedule: str) -> ConvexRecipe:
+def far_recipe(problem: str, ordering: str, schedule: str) -> ConvexRecipe:
     """25 epochs from (-9, -9)."""
     return ConvexRecipe(NAME, problem, ordering, schedule, points_per_epoch=4)
 
 
-def recipes() -> list[ConvexRecipe]:
+def far_recipes() -> list[ConvexRecipe]:
     """Everything to run."""
-    return [recipe(problem, o, s) for problem in READINGS for s in SCHEDULES for o in ORDERINGS]
+    return [far_recipe(problem, o, s) for problem in READINGS for s in SCHEDULES for o in ORDERINGS]
 
 
-def figures(summary: Summary) -> list[Figure]:
+def far_figures(summary: Summary) -> list[Figure]:
     """The paper's panel is the first; then the other step sizes and the second reading."""
     panels = tuple(
-        panel(f"{problem}, {schedule}", summary, {o: recipe(problem, o, schedule) for o in ORDERINGS})
+        panel(f"{problem}, {schedule}", summary, {o: far_recipe(problem, o, schedule) for o in ORDERINGS})
         for problem in READINGS
         for schedule in (*PER_STEP, *(other for other in SCHEDULES if other not in PER_STEP))
     )
@@ -45,21 +46,21 @@ def figures(summary: Summary) -> list[Figure]:
     ]
 
 
-def claim(summary: Summary) -> Claim:
+def far_from_optimum(summary: Summary) -> Claim:
     """C4."""
     return Claim(
         "C4",
         "Far from the optimum random order beats decreasing order.",
-        tuple(_comparisons(summary)),
+        tuple(_far_from_optimum(summary)),
         figures=(NAME,),
         brief="Far from the optimum: random beats decreasing order",
     )
 
 
-def _comparisons(summary: Summary) -> Iterator[Comparison]:
+def _far_from_optimum(summary: Summary) -> Iterator[Comparison]:
     for place, problem in enumerate(READINGS):
         for number, schedule in enumerate(PER_STEP):
-            random, descending = (recipe(problem, ordering, schedule) for ordering in ("random", "descending"))
+            random, descending = (far_recipe(problem, ordering, schedule) for ordering in ("random", "descending"))
             yield Comparison(
                 data=NAME,
                 what="random - descending",
@@ -72,14 +73,14 @@ def _comparisons(summary: Summary) -> Iterator[Comparison]:
             )
 
 
-EXPERIMENTS = (
+ENTRIES = (
     Experiment(
         NAME,
         "Synthetic data, start far from the optimum",
-        same_at_every_size(recipes),
-        {"C4": claim},
-        figures,
+        same_at_every_size(far_recipes),
+        {"C4": far_from_optimum},
+        far_figures,
         FEWER_SEEDS,
-        lambda _: [settings_table(NAME, READINGS)],
+        lambda _: [convex_settings(NAME, READINGS)],
     ),
 )

@@ -85,30 +85,26 @@ class Table:
     num_labels: int = 1
 
 
-def panel(title: str, summary: Summary, recipes: Mapping[str, Recipe], column: str = "excess") -> Panel:
-    """The curves of the recipes that have been run, by label."""
-    found = {label: summary.get(recipe) for label, recipe in recipes.items()}
-    curves = tuple(_curve(label, runs, column) for label, runs in found.items() if runs is not None)
-    return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
-
-
-def neural_panel(
-    title: str, summary: Summary, recipes: Mapping[str, Recipe], column: str, *, from_epoch: int = 0
+def panel(
+    title: str,
+    summary: Summary,
+    recipes: Mapping[str, Recipe],
+    column: str = "excess",
+    *,
+    x_labels: Mapping[str, str] = X_LABELS,
+    from_epoch: int = 0,
 ) -> Panel:
-    """The same for networks, with the x-axes of networks and from this epoch on."""
+    """The curves of the recipes that have been run, by label, from this epoch on, against these x-axes."""
     found = {label: summary.get(recipe) for label, recipe in recipes.items()}
-    curves = tuple(_neural_curve(label, runs, column, from_epoch) for label, runs in found.items() if runs is not None)
+    curves = tuple(
+        _curve(label, runs, column, x_labels, from_epoch) for label, runs in found.items() if runs is not None
+    )
     return Panel(title, curves, tuple(label for label, runs in found.items() if runs is None))
 
 
-def _neural_curve(label: str, runs: RecipeSummary, column: str, from_epoch: int) -> Curve:
-    shown = runs.bands["epoch"].mean >= from_epoch
-    x = {name: runs.bands[name].mean[shown] for name in ("epoch", "updates", "trained", "forward", "seconds")}
-    band = runs.bands[column]
-    return Curve(label, x, Band(band.mean[shown], band.low[shown], band.high[shown]), len(runs.seeds))
-
-
-def _curve(label: str, runs: RecipeSummary, column: str) -> Curve:
+def _curve(label: str, runs: RecipeSummary, column: str, x_labels: Mapping[str, str], from_epoch: int) -> Curve:
     means = {name: band.mean for name, band in runs.bands.items()}
-    x = {"updates": means["updates"], "epoch": means["epoch"], "cost": means["updates"] + means["scored"]}
-    return Curve(label, x, runs.bands[column], len(runs.seeds))
+    means["cost"] = means["updates"] + means["scored"]
+    shown, band = means["epoch"] >= from_epoch, runs.bands[column]
+    x = {name: means[name][shown] for name in x_labels}
+    return Curve(label, x, Band(band.mean[shown], band.low[shown], band.high[shown]), len(runs.seeds))

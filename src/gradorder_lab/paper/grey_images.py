@@ -8,23 +8,24 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import accuracy_effect
 from gradorder_lab.paper import tuned_steps
 from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, neural_panel
+from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
 from gradorder_lab.paper.network import (
     BALANCED_RANDOM,
+    LATE,
     MINI_RANDOM,
     RANDOM,
+    TITLES,
     NeuralRecipe,
     Variant,
-    settings_table,
+    network_settings,
     start_epoch_at,
 )
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
 
-CLAIMS = {"mnist": "C7", "fashion-mnist": "C8"}
-TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+MOST_ACCURATE_CLAIMS = {"mnist": "C7", "fashion-mnist": "C8"}
 
-VARIANTS: dict[str, tuple[Variant, ...]] = {
+VARIANTS_BY_SORT: dict[str, tuple[Variant, ...]] = {
     "within": (RANDOM, MINI_RANDOM, ("mini ordered", "within")),
     "first": (RANDOM, ("full ordered", "first"), MINI_RANDOM, ("mini ordered", "first")),
     "first dealt": (RANDOM, ("full ordered", "first dealt"), MINI_RANDOM, ("mini ordered", "first dealt")),
@@ -32,12 +33,9 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
 """How the data is sorted -> what is compared. Sorting within a batch that is kept whole changes nothing but the order
 in which the gradients are added up: there is no full ordered run then."""
 
-LATE = 0.7
-"""The second reading of sort first: ordering from this part of the run on."""
-
 
 @dataclass(frozen=True)
-class Protocol:
+class GreyProtocol:
     """What a size runs."""
 
     nets: tuple[str, ...]
@@ -45,10 +43,10 @@ class Protocol:
     epochs: int
 
 
-PROTOCOLS: dict[Size, Protocol] = {
-    "mini": Protocol(("2-layer",), (128, 256), 6),
-    "cpu": Protocol(("2-layer", "7-layer"), (128, 256), 10),
-    "paper": Protocol(("2-layer", "7-layer"), (128, 256), 10),
+GREY_PROTOCOLS: dict[Size, GreyProtocol] = {
+    "mini": GreyProtocol(("2-layer",), (128, 256), 6),
+    "cpu": GreyProtocol(("2-layer", "7-layer"), (128, 256), 10),
+    "paper": GreyProtocol(("2-layer", "7-layer"), (128, 256), 10),
 }
 
 
@@ -61,11 +59,11 @@ def readings_of(size: Size) -> dict[tuple[str, float], int]:
     return {reading: rank for reading, rank in _READINGS.items() if size != "mini" or rank == 0}
 
 
-def recipe(  # noqa: PLR0917 - in the order of the paper's grids
+def grey_recipe(  # noqa: PLR0917 - in the order of the paper's grids
     data: str, size: Size, net: str, batch_size: int, method: Variant, start: float = 0.0
 ) -> NeuralRecipe:
     """One method; `start` is the part of the run that is random."""
-    epochs = PROTOCOLS[size].epochs
+    epochs = GREY_PROTOCOLS[size].epochs
     kind, sort = method
     return NeuralRecipe(
         experiment=data,
@@ -80,50 +78,51 @@ def recipe(  # noqa: PLR0917 - in the order of the paper's grids
     )
 
 
-def recipes(data: str, size: Size) -> list[Recipe]:
+def grey_recipes(data: str, size: Size) -> list[Recipe]:
     """Everything to run."""
-    protocol = PROTOCOLS[size]
+    protocol = GREY_PROTOCOLS[size]
     found: dict[NeuralRecipe, None] = {}
     for net in protocol.nets:
         for batch_size in protocol.batch_sizes:
             for sort, start in readings_of(size):
-                for variant in VARIANTS[sort]:
-                    found[recipe(data, size, net, batch_size, variant, start)] = None
+                for variant in VARIANTS_BY_SORT[sort]:
+                    found[grey_recipe(data, size, net, batch_size, variant, start)] = None
             if size != "mini":
-                found[recipe(data, size, net, batch_size, BALANCED_RANDOM)] = None
+                found[grey_recipe(data, size, net, batch_size, BALANCED_RANDOM)] = None
     return list(found)
 
 
-def figures(data: str, summary: Summary) -> list[Figure]:
+def grey_figures(data: str, summary: Summary) -> list[Figure]:
     """The paper's grids: train and test accuracy, sort within and sort first; then dealt and the late start."""
-    size = largest_size(summary, lambda one: recipes(data, one))
+    size = largest_size(summary, lambda one: grey_recipes(data, one))
     return [
-        _grid(data, size, summary, sort=sort, start=start, split=split)
+        _grey_grid(data, size, summary, sort=sort, start=start, split=split)
         for sort, start in readings_of(size)
         for split in ("train", "test")
     ]
 
 
-def figure_name(data: str, sort: str, start: float, split: str) -> str:
+def grey_figure_name(data: str, sort: str, start: float, split: str) -> str:
     """For links and files."""
     return f"{data}-{sort.replace(' ', '-')}{'-late' if start else ''}-{split}"
 
 
-def _grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
-    protocol = PROTOCOLS[size]
+def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
+    protocol = GREY_PROTOCOLS[size]
     panels = tuple(
-        neural_panel(
+        panel(
             f"{net} net, batch {batch_size}",
             summary,
-            {method[0]: recipe(data, size, net, batch_size, method, start) for method in VARIANTS[sort]},
+            {method[0]: grey_recipe(data, size, net, batch_size, method, start) for method in VARIANTS_BY_SORT[sort]},
             f"{split}_accuracy",
+            x_labels=NEURAL_X_LABELS,
         )
         for net in protocol.nets
         for batch_size in protocol.batch_sizes
     )
     late = f", ordered from {LATE:.0%} of the run on" if start else ""
     return Figure(
-        name=figure_name(data, sort, start, split),
+        name=grey_figure_name(data, sort, start, split),
         title=f"{TITLES[data]}: {split} accuracy, sort {sort}{late}",
         caption=f"Rows: the net; columns: the batch size. q = 0.5 S for the mini methods. Size {size}.",
         panels=panels,
@@ -135,44 +134,46 @@ def _grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, s
     )
 
 
-def claim(data: str, summary: Summary) -> Claim:
+def most_accurate(data: str, summary: Summary) -> Claim:
     """C7 or C8."""
-    size = largest_size(summary, lambda one: recipes(data, one))
+    size = largest_size(summary, lambda one: grey_recipes(data, one))
     return Claim(
-        CLAIMS[data],
+        MOST_ACCURATE_CLAIMS[data],
         f"{TITLES[data]}: mini ordered is best in train and test accuracy, for both nets and both batch sizes, sort "
         "within and sort first.",
-        tuple(_comparisons(data, size, summary)),
+        tuple(_most_accurate(data, size, summary)),
         figures=tuple(
-            figure_name(data, sort, start, split) for sort, start in readings_of(size) for split in ("train", "test")
+            grey_figure_name(data, sort, start, split)
+            for sort, start in readings_of(size)
+            for split in ("train", "test")
         ),
         brief=f"{TITLES[data]}: mini ordered is the most accurate",
-        note=f"Size {size}: {' and '.join(PROTOCOLS[size].nets)} net. The effect is the error of mini ordered minus "
-        "that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late start, "
-        "and class-balanced random batches beside it are further ones. All methods have one step size here, "
+        note=f"Size {size}: {' and '.join(GREY_PROTOCOLS[size].nets)} net. The effect is the error of mini ordered "
+        "minus that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late "
+        "start, and class-balanced random batches beside it are further ones. All methods have one step size here, "
         f"{tuned_steps.UNTUNED}, which was chosen beforehand and tuned for none of them, full random included. "
-        f"{tuned_steps.answer(data, summary)}",
+        f"{tuned_steps.step_size_answer(data, summary)}",
     )
 
 
-def _comparisons(data: str, size: Size, summary: Summary) -> Iterator[Comparison]:
-    for net in PROTOCOLS[size].nets:
-        for batch_size in PROTOCOLS[size].batch_sizes:
-            cell = partial(recipe, data, size, net, batch_size)
+def _most_accurate(data: str, size: Size, summary: Summary) -> Iterator[Comparison]:
+    for net in GREY_PROTOCOLS[size].nets:
+        for batch_size in GREY_PROTOCOLS[size].batch_sizes:
+            cell = partial(grey_recipe, data, size, net, batch_size)
             name = f"{net} net, batch {batch_size}"
             for (sort, start), rank in readings_of(size).items():
-                *others, ours = (cell(variant, start) for variant in VARIANTS[sort])
+                *others, ours = (cell(variant, start) for variant in VARIANTS_BY_SORT[sort])
                 for theirs in others:
-                    yield from _compared(summary, name, sort, ours, theirs, rank=rank)
+                    yield from _grey_comparisons(summary, name, sort, ours, theirs, rank=rank)
             if size != "mini":  # sort first has class-balanced batches: is it the balance or the order?
-                yield from _compared(
+                yield from _grey_comparisons(
                     summary, name, "first", cell(("mini ordered", "first")), cell(BALANCED_RANDOM), rank=1, is_new=True
                 )
     if size != "mini":
         yield from tuned_steps.comparisons(data, summary)
 
 
-def _compared(
+def _grey_comparisons(
     summary: Summary,
     cell: str,
     sort: str,
@@ -195,13 +196,13 @@ def _compared(
         )
 
 
-def tables(data: str, summary: Summary) -> list[Table]:
+def grey_tables(data: str, summary: Summary) -> list[Table]:
     """How it is run."""
-    size = largest_size(summary, lambda one: recipes(data, one))
-    protocol = PROTOCOLS[size]
-    random = recipe(data, size, protocol.nets[0], protocol.batch_sizes[0], RANDOM)
+    size = largest_size(summary, lambda one: grey_recipes(data, one))
+    protocol = GREY_PROTOCOLS[size]
+    random = grey_recipe(data, size, protocol.nets[0], protocol.batch_sizes[0], RANDOM)
     return [
-        settings_table(
+        network_settings(
             replace(random, batch_size=" and ".join(map(str, protocol.batch_sizes))),  # type: ignore[arg-type]
             TITLES[data],
             f"at once, and as a further reading of sort first from {LATE:.0%} of the run on",
@@ -210,18 +211,21 @@ def tables(data: str, summary: Summary) -> list[Table]:
     ]
 
 
-EXPERIMENTS = (
+ENTRIES = (
     *(
         Experiment(
             data,
-            f"{title}: two nets, two batch sizes, every method",
-            partial(recipes, data),
-            {CLAIMS[data]: partial(claim, data)},
-            partial(figures, data),
+            f"{TITLES[data]}: two nets, two batch sizes, every method",
+            partial(grey_recipes, data),
+            {MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)},
+            partial(grey_figures, data),
             {"mini": 5, "cpu": 5, "paper": 5},
-            partial(tables, data),
+            partial(grey_tables, data),
         )
-        for data, title in TITLES.items()
+        for data in MOST_ACCURATE_CLAIMS
     ),
-    *(tuned_steps.experiment(data, title, {CLAIMS[data]: partial(claim, data)}) for data, title in TITLES.items()),
+    *(
+        tuned_steps.experiment(data, {MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)})
+        for data in MOST_ACCURATE_CLAIMS
+    ),
 )

@@ -8,7 +8,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -17,7 +16,7 @@ from gradorder.ranks import world_size
 from gradorder.sampler import Layout
 from gradorder.scores import Score
 from gradorder_lab import data as data_sets
-from gradorder_lab.data.examples import Augment
+from gradorder_lab.data.examples import Augment, without_some
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.paper.figures import Table
@@ -28,7 +27,8 @@ from gradorder_lab.training import checkpoint
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
 from gradorder_lab.training.step_sizes import step_size_named
 
-START_PARTS = (0.4, 0.5, 0.7)
+LATE = 0.7
+START_PARTS = (0.4, 0.5, LATE)
 """Where ordering starts, as parts of the run: the paper's 80, 100 and 140 of 200 epochs."""
 
 Treatment = Literal["full random", "full ordered", "mini random", "mini ordered"]
@@ -50,8 +50,8 @@ SCORES: Mapping[str, Score] = {
     "loss": go.Loss(),
 }
 
-
-_SPLIT_SEED = 0
+TITLES = {name: source.title for name, source in data_sets.SOURCES.items()}
+"""Data set -> as people write it."""
 
 
 def start_epoch_at(part: float, epochs: int) -> int:
@@ -79,7 +79,7 @@ class NeuralRecipe(Recipe):
         keep: q / S of the mini methods.
         epochs: how many.
         start_epoch: random and complete before it, for every method.
-        schedule: one of `step_sizes.NAMES`.
+        schedule: one of `step_sizes.SCHEDULES`, or "cosine".
         step_size: the first one.
         momentum: of SGD.
         weight_decay: of SGD.
@@ -110,11 +110,6 @@ class NeuralRecipe(Recipe):
     augment: bool = False
     evaluate_every: int = 1
     held_out: float = 0.0
-
-    @property
-    def family(self) -> str:
-        """Its own: what it shares, it shares through checkpoints."""
-        return json.dumps(dict(self.settings), sort_keys=True)
 
     @property
     def stage(self) -> int:
@@ -151,11 +146,11 @@ class NeuralRecipe(Recipe):
         return run.rows()
 
     def contents(self, data: Path | None) -> Mapping[str, str]:
-        """Images and labels, and the network as seed 0 starts it; nothing where the files are not there."""
-        try:
-            train, test = load_images(self.data, self.size, None, data, "cpu")
-        except data_sets.DatasetError:
-            return {}
+        """Images and labels, and the network as seed 0 starts it."""
+        found = _looked_for(self.data, self.size, data)
+        if isinstance(found, data_sets.DatasetError):
+            raise found
+        train, test = found
         network = (self.model, train.num_classes, tuple(train.images.shape[1:]), self.width)
         width = "" if self.width is None else f", width {self.width}"
         return {
@@ -219,15 +214,13 @@ def network_run(
 
 def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device, epoch: int) -> Augment:
     """Random crops and flips from this epoch's own random numbers."""
-    state = np.random.SeedSequence((seed, epoch, 1)).generate_state(1, np.uint64)
-    generator = torch.Generator(device).manual_seed(int(state[0]))
-    of_batch = partial(data_sets.random_crop_and_flip, generator=generator)
+    of_batch = partial(data_sets.random_crop_and_flip, generator=data_sets.epoch_moves(seed, epoch, device))
     return lambda images: processes.as_in_whole_batch(of_batch, images, sampler.loss_scale)
 
 
 def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
     """The checkpoint that the first process finds."""
-    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load(path))
+    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load_checkpoint(path))
 
 
 def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping[str, Any]:
@@ -260,8 +253,8 @@ def _save(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace
     if workspace.checkpoints is None or not processes.is_first():
         return
     if recipe.is_trunk and run.next_epoch in recipe.branch_epochs:
-        checkpoint.save(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
-    checkpoint.save(run.state(), recipe.checkpoint(seed, workspace))
+        checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
+    checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
 
 
 def _strategies(recipe: NeuralRecipe, train: data_sets.ImageDataset, seed: int) -> tuple[go.OrderedSampler, Strategy]:
@@ -305,11 +298,20 @@ def load_images(
 
 
 @cache
+def _looked_for(
+    name: str, size: Size, directory: Path | None
+) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | data_sets.DatasetError:
+    """Train and test set, or why they cannot be had: a download is tried once for all recipes that ask."""
+    try:
+        return load_images(name, size, None, directory, "cpu")
+    except data_sets.DatasetError as error:
+        return error
+
+
+@cache
 def split_off(train: data_sets.ImageDataset, part: float) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset]:
     """The training set without a random part of it, and that part; the same in every run."""
-    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(_SPLIT_SEED))
-    num_held_out = round(part * len(train))
-    parts = (one.sort().values.to(train.images.device) for one in (order[num_held_out:], order[:num_held_out]))
+    parts = (one.to(train.images.device) for one in without_some(len(train), round(part * len(train))))
     kept, held_out = (replace(train, images=train.images[one], labels=train.labels[one]) for one in parts)
     return kept, held_out
 
@@ -325,10 +327,10 @@ def _model_hash(name: str, num_classes: int, shape: tuple[int, ...], width: int 
     return digest(tensor.numpy() for tensor in started(build, 0).state_dict().values())
 
 
-_CHANNELS = "convolutions of 3 x 3 with 8, 16, 16, 16 channels and strides 2, 2, 1, 1; linear layers of 128, 64, 10"
+_SEVEN_LAYERS = "convolutions of 3 x 3 with 8, 16, 16, 16 channels and strides 2, 2, 1, 1; linear layers of 128, 64, 10"
 _NETWORKS = {
     "2-layer": "784-128-10, ReLU",
-    "7-layer": f"{_CHANNELS}; the paper does not say",
+    "7-layer": f"{_SEVEN_LAYERS}; the paper does not say",
     "resnet20": "ResNet-20",
     "resnet18": "ResNet-18 with the stem for CIFAR",
 }
@@ -346,7 +348,7 @@ def num_images(data: str, size: Size) -> tuple[int, int]:
     return _OWN_COPY.get((data, size), (source.num_train, source.num_test))
 
 
-def settings_table(recipe: NeuralRecipe, title: str, starts: str, networks: Sequence[str] = ()) -> Table:
+def network_settings(recipe: NeuralRecipe, title: str, starts: str, networks: Sequence[str] = ()) -> Table:
     """What one needs to run it again, from the recipe of full random."""
     width = "" if recipe.width is None else f", width {recipe.width}"
     num_train, num_test = num_images(recipe.data, recipe.size)

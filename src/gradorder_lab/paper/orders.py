@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal
 
-from gradorder_lab.judge.claims import Claim, Comparison, Kind, Outcome
+from gradorder_lab.judge.claims import Claim, ClaimKind, Comparison, Outcome
 from gradorder_lab.judge.paired import difference_of_effects, effect, not_moved
 from gradorder_lab.judge.statistics import Unit
 from gradorder_lab.paper.experiment import Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, Table, panel
 from gradorder_lab.problems import PROBLEMS
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
+from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
+from gradorder_lab.training.step_sizes import SCHEDULES
 
 DATA_SETS = {
     "synthetic": ("synthetic",),
@@ -24,15 +25,15 @@ PER_STEP = ("1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)")
 PER_EPOCH = ("1/(1+k)", "1/sqrt(1+k)")
 
 
-def recipe(data: str, problem: str, ordering: str, schedule: str, epochs: int = 25) -> ConvexRecipe:
+def order_recipe(data: str, problem: str, ordering: str, schedule: str, epochs: int = 25) -> ConvexRecipe:
     """Algorithm 1."""
     return ConvexRecipe(data, problem, ordering, schedule, epochs, points_per_epoch=4)
 
 
-def recipes(data: str) -> list[ConvexRecipe]:
+def order_recipes(data: str) -> list[ConvexRecipe]:
     """Everything to run on one data set."""
     return [
-        recipe(data, problem, ordering, schedule, epochs)
+        order_recipe(data, problem, ordering, schedule, epochs)
         for problem in DATA_SETS[data]
         for schedule in SCHEDULES
         for epochs in ((1, 25) if schedule == "constant" else (25,))
@@ -40,14 +41,14 @@ def recipes(data: str) -> list[ConvexRecipe]:
     ]
 
 
-def figures(data: str, summary: Summary) -> list[Figure]:
+def order_figures(data: str, summary: Summary) -> list[Figure]:
     """The paper's triple (constant, per iteration, per epoch), and the other readings of the step sizes."""
-    return [_figure(data, problem, summary) for problem in DATA_SETS[data]]
+    return [_order_figure(data, problem, summary) for problem in DATA_SETS[data]]
 
 
-def _figure(data: str, problem: str, summary: Summary) -> Figure:
+def _order_figure(data: str, problem: str, summary: Summary) -> Figure:
     panels = tuple(
-        panel(schedule, summary, {ordering: recipe(data, problem, ordering, schedule) for ordering in ORDERINGS})
+        panel(schedule, summary, {ordering: order_recipe(data, problem, ordering, schedule) for ordering in ORDERINGS})
         for schedule in ("constant", "1/(1+t)", "1/(1+k)", "1/sqrt(1+t)", "1/(1+t/n)", "1/sqrt(1+k)")
     )
     return Figure(
@@ -80,7 +81,7 @@ def _constant_steps(summary: Summary) -> Iterator[Comparison]:
         for epochs in (25, 1):
             after = f"{problem}, after {epochs} epochs" if epochs > 1 else f"{problem}, after the first epoch"
             for ordering in ("descending", "ascending"):
-                yield _compared(
+                yield _order_comparison(
                     summary,
                     (data, problem, "constant"),
                     ordering,
@@ -94,11 +95,11 @@ def _constant_steps(summary: Summary) -> Iterator[Comparison]:
 
 
 def _constant_steps_on_excess(summary: Summary, data: str, problem: str) -> Iterator[Comparison]:
-    one, other = (recipe(data, problem, name, "constant") for name in ("random", "shuffled once"))
+    one, other = (order_recipe(data, problem, name, "constant") for name in ("random", "shuffled once"))
     floor = effect(summary, other, one, random=one, unit="excess")
     noisy = Comparison(data, "", "", 0, "equal", floor).outcome != Outcome.HOLDS if floor is not None else False
     for ordering in ("descending", "ascending"):
-        ours = recipe(data, problem, ordering, "constant")
+        ours = order_recipe(data, problem, ordering, "constant")
         yield Comparison(
             data,
             f"{ordering} - random",
@@ -114,7 +115,7 @@ def _constant_steps_on_excess(summary: Summary, data: str, problem: str) -> Iter
 def decreasing_steps(summary: Summary) -> Claim:
     """C2."""
     comparisons = [
-        _compared(
+        _order_comparison(
             summary,
             (data, problem, schedule),
             "descending",
@@ -156,7 +157,7 @@ def _difference_on_synthetic(summary: Summary) -> Iterator[Comparison]:
     for unit, suffix in _UNITS.items():
         for number, schedule in enumerate(PER_EPOCH):
             for ordering, against in (("descending", "random"), ("ascending", "random"), ("descending", "ascending")):
-                yield _compared(
+                yield _order_comparison(
                     summary,
                     ("synthetic", "synthetic", schedule),
                     ordering,
@@ -174,7 +175,7 @@ def _difference_between_data_sets(summary: Summary) -> Iterator[Comparison]:
     for data, problem, place in _problems():
         for number, schedule in enumerate(PER_EPOCH if data != "synthetic" else ()):
             pairs = [
-                [recipe(name, kind, ordering, schedule) for ordering in ("descending", "random")]
+                [order_recipe(name, kind, ordering, schedule) for ordering in ("descending", "random")]
                 for name, kind in (("synthetic", "synthetic"), (data, problem))
             ]
             for unit, suffix in _UNITS.items():
@@ -209,12 +210,12 @@ def _is_literal(problem: str) -> bool:
     return not problem.endswith("scaled")
 
 
-def _compared(
+def _order_comparison(
     summary: Summary,
     setting: tuple[str, str, str],
     ordering: str,
     *,
-    kind: Kind,
+    kind: ClaimKind,
     reading: str,
     rank: int,
     first: Literal["primary", "reading", "none"],
@@ -223,14 +224,16 @@ def _compared(
     unit: Unit = "fall",
 ) -> Comparison:
     data, problem, schedule = setting
-    ours, theirs, random = (recipe(data, problem, name, schedule, epochs) for name in (ordering, against, "random"))
+    ours, theirs, random = (
+        order_recipe(data, problem, name, schedule, epochs) for name in (ordering, against, "random")
+    )
     found = effect(summary, ours, theirs, random=random, unit=unit)
     return Comparison(
         data, f"{ordering} - {against}", reading, rank, kind, found, not_moved(summary, random), first=first
     )
 
 
-def settings_table(experiment: str, problems: Sequence[str], also: str = "") -> Table:
+def convex_settings(experiment: str, problems: Sequence[str], also: str = "") -> Table:
     """How these problems are run; `also` says what is particular to the experiment."""
     return Table(
         name=f"{experiment}-settings",
@@ -240,30 +243,31 @@ def settings_table(experiment: str, problems: Sequence[str], also: str = "") -> 
         "features and target standardised, and a step with which the loss falls in every epoch of every order while "
         f"the step is constant.{also}",
         header=("problem", "examples", "parameters", "first step size", "start", "epochs"),
-        rows=tuple(_settings(problem) for problem in problems),
+        rows=tuple(_settings_of(problem) for problem in problems),
         experiment=experiment,
     )
 
 
-def _tables(data: str, _: Summary) -> list[Table]:
-    return [settings_table(data, DATA_SETS[data])]
+def order_tables(data: str, _: Summary) -> list[Table]:
+    """How it is run."""
+    return [convex_settings(data, DATA_SETS[data])]
 
 
-def _settings(problem: str) -> tuple[str, ...]:
+def _settings_of(problem: str) -> tuple[str, ...]:
     kind = PROBLEMS[problem]
     one = kind.of_seed(0)
     start = "uniform in the box, by seed" if problem == "synthetic" else f"{one.start[0]:g} in every coordinate"
     return problem, str(one.num_examples), str(len(one.start)), f"{kind.step_size:g}", start, "25"
 
 
-EXPERIMENTS = tuple(
+ENTRIES = tuple(
     Experiment(
         data,
         f"{title}: every ordering with every step size",
-        same_at_every_size(partial(recipes, data)),
+        same_at_every_size(partial(order_recipes, data)),
         {"C1": constant_steps, "C2": decreasing_steps, "C3": per_epoch_steps},
-        partial(figures, data),
-        tables=partial(_tables, data),
+        partial(order_figures, data),
+        tables=partial(order_tables, data),
     )
     for data, title in (
         ("synthetic", "32 points in the plane"),

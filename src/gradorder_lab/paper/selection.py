@@ -6,7 +6,7 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import effect, not_moved, not_near
 from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, Table, panel
-from gradorder_lab.paper.orders import DATA_SETS, settings_table
+from gradorder_lab.paper.orders import DATA_SETS, convex_settings
 from gradorder_lab.paper.switch import EPOCHS, WARM_UP, CountFrom
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.convex import ConvexRecipe
@@ -28,7 +28,9 @@ SELECTIONS = {"selection, descending": "descending", "selection, random": "rando
 FULL = {"all data, random": "random", "all data, descending": "descending"}
 
 
-def recipe(problem: str, ordering: str, step: tuple[str, CountFrom], cell: tuple[float, float] | None) -> ConvexRecipe:
+def selection_recipe(
+    problem: str, ordering: str, step: tuple[str, CountFrom], cell: tuple[float, float] | None
+) -> ConvexRecipe:
     """15 random epochs, then 10 with selection, or without where `cell` is None."""
     schedule, count_from = step
     batch_fraction, keep = cell or (None, 1.0)
@@ -45,50 +47,50 @@ def recipe(problem: str, ordering: str, step: tuple[str, CountFrom], cell: tuple
     )
 
 
-def cells() -> list[tuple[float, float]]:
+def grid_cells() -> list[tuple[float, float]]:
     """(S / n, q / S), row by row of the paper's grid."""
     return [(batch_fraction, keep) for batch_fraction in BATCH_FRACTIONS for keep in KEEPS]
 
 
-def recipes() -> list[ConvexRecipe]:
+def selection_recipes() -> list[ConvexRecipe]:
     """Everything to run."""
     return [
-        recipe(problem, ordering, step, cell)
+        selection_recipe(problem, ordering, step, cell)
         for problems in DATA_SETS.values()
         for problem in problems
         for step in STEPS
-        for cell in (None, *cells())
+        for cell in (None, *grid_cells())
         for ordering in ("random", "descending")
     ]
 
 
-def figures(summary: Summary) -> list[Figure]:
+def selection_figures(summary: Summary) -> list[Figure]:
     """A grid per problem and kind of step."""
     return [
-        _grid(summary, problem, step)
+        _selection_grid(summary, problem, step)
         for problems in DATA_SETS.values()
         for problem in problems
         for step in (STEPS[0], STEPS[-1])
     ]
 
 
-def figure_name(problem: str, schedule: str) -> str:
+def selection_figure_name(problem: str, schedule: str) -> str:
     """For links and files."""
     return f"selection-{problem.replace(' ', '-')}-{'constant' if schedule == 'constant' else 'decreasing'}"
 
 
-def _grid(summary: Summary, problem: str, step: tuple[str, CountFrom]) -> Figure:
-    full = {label: recipe(problem, ordering, step, None) for label, ordering in FULL.items()}
+def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom]) -> Figure:
+    full = {label: selection_recipe(problem, ordering, step, None) for label, ordering in FULL.items()}
     panels = tuple(
         panel(
             f"S = {cell[0]} n, q = {cell[1]} S",
             summary,
-            {label: recipe(problem, ordering, step, cell) for label, ordering in SELECTIONS.items()} | full,
+            {label: selection_recipe(problem, ordering, step, cell) for label, ordering in SELECTIONS.items()} | full,
         )
-        for cell in cells()
+        for cell in grid_cells()
     )
     return Figure(
-        name=figure_name(problem, step[0]),
+        name=selection_figure_name(problem, step[0]),
         title=f"Data selection, {problem}, step size {step[0]}",
         caption="Rows: batch size S; columns: examples kept of each batch. 15 random epochs on all data, shared by all "
         "methods, then 10 epochs of the method. Against epochs, selection makes fewer updates.",
@@ -98,14 +100,14 @@ def _grid(summary: Summary, problem: str, step: tuple[str, CountFrom]) -> Figure
     )
 
 
-def claim(summary: Summary) -> Claim:
+def hardest_first(summary: Summary) -> Claim:
     """C6."""
     return Claim(
         "C6",
         "Data selection with the decreasing order beats data selection in random order, and beats no selection.",
-        tuple(_comparisons(summary)),
+        tuple(_hardest_first(summary)),
         figures=tuple(
-            figure_name(problem, step[0])
+            selection_figure_name(problem, step[0])
             for problems in DATA_SETS.values()
             for problem in problems
             for step in (STEPS[0], STEPS[-1])
@@ -117,11 +119,11 @@ def claim(summary: Summary) -> Claim:
     )
 
 
-def _comparisons(summary: Summary) -> Iterator[Comparison]:
+def _hardest_first(summary: Summary) -> Iterator[Comparison]:
     for data, problems in DATA_SETS.items():
         for place, problem in enumerate(reversed(problems)):  # the well-scaled one first
             for number, step in enumerate(STEPS):
-                for cell in cells():
+                for cell in grid_cells():
                     rank = (cell != SHOWN) * 100 + place * len(STEPS) + number
                     is_first = problem == problems[0] and step == STEPS[0] and cell == SHOWN
                     yield from _against_all(summary, data, problem, step=step, cell=cell, rank=rank, is_first=is_first)
@@ -137,12 +139,12 @@ def _against_all(
     rank: int,
     is_first: bool,
 ) -> Iterator[Comparison]:
-    ours = recipe(problem, "descending", step, cell)
-    random_full = recipe(problem, "random", step, None)
+    ours = selection_recipe(problem, "descending", step, cell)
+    random_full = selection_recipe(problem, "random", step, None)
     others = {
-        "selection in random order": recipe(problem, "random", step, cell),
+        "selection in random order": selection_recipe(problem, "random", step, cell),
         "no selection, random": random_full,
-        "no selection, descending": recipe(problem, "descending", step, None),
+        "no selection, descending": selection_recipe(problem, "descending", step, None),
     }
     for name, theirs in others.items():
         yield Comparison(
@@ -157,21 +159,21 @@ def _against_all(
         )
 
 
-def tables(_: Summary) -> list[Table]:
+def selection_tables(_: Summary) -> list[Table]:
     """How it is run."""
     sizes = (" or ".join(map(str, found)) for found in (BATCH_FRACTIONS, KEEPS))
     also = " The first {} epochs are random, on all data. Then S / n is {}, q / S is {}.".format(WARM_UP, *sizes)
-    return [settings_table(NAME, [problem for problems in DATA_SETS.values() for problem in problems], also)]
+    return [convex_settings(NAME, [problem for problems in DATA_SETS.values() for problem in problems], also)]
 
 
-EXPERIMENTS = (
+ENTRIES = (
     Experiment(
         NAME,
         "Algorithm 2 on all three data sets, 3 x 3 sizes",
-        same_at_every_size(recipes),
-        {"C6": claim},
-        figures,
+        same_at_every_size(selection_recipes),
+        {"C6": hardest_first},
+        selection_figures,
         FEWER_SEEDS,
-        tables,
+        selection_tables,
     ),
 )

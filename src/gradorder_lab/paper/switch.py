@@ -7,9 +7,10 @@ from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.paired import effect, not_moved, not_near
 from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP, settings_table
+from gradorder_lab.paper.orders import PER_STEP, convex_settings
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, SCHEDULES, ConvexRecipe
+from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
+from gradorder_lab.training.step_sizes import SCHEDULES
 
 NAME = "synthetic-switch"
 WARM_UP, EPOCHS = 15, 25
@@ -18,30 +19,30 @@ CountFrom = Literal["start", "switch"]
 COUNTS: tuple[CountFrom, ...] = ("start", "switch")
 
 
-def recipe(ordering: str, schedule: str, count_from: CountFrom) -> ConvexRecipe:
+def switch_recipe(ordering: str, schedule: str, count_from: CountFrom) -> ConvexRecipe:
     """15 random epochs, then 10 ordered ones."""
     return ConvexRecipe(
         NAME, "synthetic", ordering, schedule, EPOCHS, warm_up=WARM_UP, count_from=count_from, points_per_epoch=4
     )
 
 
-def recipes() -> list[ConvexRecipe]:
+def switch_recipes() -> list[ConvexRecipe]:
     """Everything to run; a constant step counts nothing."""
     return [
-        recipe(ordering, schedule, count_from)
+        switch_recipe(ordering, schedule, count_from)
         for schedule in SCHEDULES
         for count_from in (COUNTS if schedule != "constant" else COUNTS[:1])
         for ordering in ORDERINGS
     ]
 
 
-def figures(summary: Summary) -> list[Figure]:
+def switch_figures(summary: Summary) -> list[Figure]:
     """The paper's panel is the first; then the other readings."""
     panels = tuple(
         panel(
             f"{schedule}, t from the {count_from}",
             summary,
-            {ordering: recipe(ordering, schedule, count_from) for ordering in ORDERINGS},
+            {ordering: switch_recipe(ordering, schedule, count_from) for ordering in ORDERINGS},
         )
         for count_from in COUNTS
         for schedule in PER_STEP
@@ -59,12 +60,12 @@ def figures(summary: Summary) -> list[Figure]:
     ]
 
 
-def claim(summary: Summary) -> Claim:
+def after_warm_up(summary: Summary) -> Claim:
     """C5."""
     return Claim(
         "C5",
         "After a random warm-up the decreasing order ends lowest.",
-        tuple(_comparisons(summary)),
+        tuple(_after_warm_up(summary)),
         figures=(NAME,),
         brief="After a random warm-up: decreasing order ends lowest",
         note="A reading counts where the random epochs end near the optimum, as the paper says of its method; of those "
@@ -72,12 +73,12 @@ def claim(summary: Summary) -> Claim:
     )
 
 
-def _comparisons(summary: Summary) -> Iterator[Comparison]:
+def _after_warm_up(summary: Summary) -> Iterator[Comparison]:
     for place, count_from in enumerate(COUNTS):
         for number, schedule in enumerate(PER_STEP):
             for against in ("random", "ascending"):
                 ours, theirs, random = (
-                    recipe(name, schedule, count_from) for name in ("descending", against, "random")
+                    switch_recipe(name, schedule, count_from) for name in ("descending", against, "random")
                 )
                 yield Comparison(
                     data=NAME,
@@ -91,14 +92,14 @@ def _comparisons(summary: Summary) -> Iterator[Comparison]:
                 )
 
 
-EXPERIMENTS = (
+ENTRIES = (
     Experiment(
         NAME,
         "Synthetic data, random first",
-        same_at_every_size(recipes),
-        {"C5": claim},
-        figures,
+        same_at_every_size(switch_recipes),
+        {"C5": after_warm_up},
+        switch_figures,
         FEWER_SEEDS,
-        lambda _: [settings_table(NAME, ("synthetic",), f" The first {WARM_UP} epochs are random for all.")],
+        lambda _: [convex_settings(NAME, ("synthetic",), f" The first {WARM_UP} epochs are random for all.")],
     ),
 )

@@ -14,7 +14,7 @@ from gradorder_lab.judge.claims import Claim, Comparison, Outcome
 from gradorder_lab.judge.paired import accuracy_effect
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.figures import Table
-from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, NeuralRecipe, Sort, Variant
+from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.step_sizes import best_size
@@ -33,7 +33,7 @@ SORTS: tuple[Sort, ...] = ("within", "first")
 VARIANTS: tuple[Variant, ...] = (RANDOM, MINI_RANDOM, *(("mini ordered", sort) for sort in SORTS))
 
 
-def recipe(data: str, variant: Variant, step_size: float) -> NeuralRecipe:
+def tuned_recipe(data: str, variant: Variant, step_size: float) -> NeuralRecipe:
     """One method with one step size; measured before and after, nothing in between."""
     method, sort = variant
     return NeuralRecipe(
@@ -55,14 +55,14 @@ def name_of(data: str) -> str:
     return f"{data}-steps"
 
 
-def recipes(data: str, size: Size) -> list[Recipe]:
+def tuned_recipes(data: str, size: Size) -> list[Recipe]:
     """Every method with every step size; at both sizes that read all images the same."""
-    return [] if size == "mini" else [recipe(data, one, step) for step in STEP_SIZES for one in VARIANTS]
+    return [] if size == "mini" else [tuned_recipe(data, one, step) for step in STEP_SIZES for one in VARIANTS]
 
 
-def chosen(data: str, variant: Variant, summary: Summary) -> float | None:
+def chosen_step_size(data: str, variant: Variant, summary: Summary) -> float | None:
     """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
-    found = {step: summary.get(recipe(data, variant, step)) for step in STEP_SIZES}
+    found = {step: summary.get(tuned_recipe(data, variant, step)) for step in STEP_SIZES}
     runs = {step: one for step, one in found.items() if one is not None}
     seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values())) if runs else set()
     if len(runs) < len(STEP_SIZES) or not seeds:
@@ -74,7 +74,7 @@ def chosen(data: str, variant: Variant, summary: Summary) -> float | None:
 
 def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
     """Mini ordered against full and mini random, with step sizes that were searched."""
-    steps = {variant: chosen(data, variant, summary) for variant in VARIANTS}
+    steps = {variant: chosen_step_size(data, variant, summary) for variant in VARIANTS}
     readings: dict[str, Mapping[Variant, float | None]] = {
         "full random's step size for all": dict.fromkeys(VARIANTS, steps[RANDOM]),
         "each with its own step size": steps,
@@ -83,10 +83,10 @@ def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
         for reading, of_variant in readings.items():
             for theirs in (RANDOM, MINI_RANDOM):
                 for split in ("train", "test"):
-                    yield _compared(data, summary, sort, theirs, split, of_variant, reading)
+                    yield _tuned_comparison(data, summary, sort, theirs, split, of_variant, reading)
 
 
-def _compared(  # noqa: PLR0917
+def _tuned_comparison(  # noqa: PLR0917
     data: str,
     summary: Summary,
     sort: Sort,
@@ -99,7 +99,7 @@ def _compared(  # noqa: PLR0917
     our_step, their_step = steps[ours], steps[theirs]
     found = None
     if our_step is not None and their_step is not None:
-        pair = (recipe(data, ours, our_step), recipe(data, theirs, their_step))
+        pair = (tuned_recipe(data, ours, our_step), tuned_recipe(data, theirs, their_step))
         found = accuracy_effect(summary, *pair, f"{split}_accuracy")
     return Comparison(
         data=f"{NET} net, batch {BATCH_SIZE}, sort {sort}",
@@ -119,12 +119,12 @@ _SAYS = {
 }
 
 
-def answer(data: str, summary: Summary) -> str:
+def step_size_answer(data: str, summary: Summary) -> str:
     """Is the gain of sorting within the batch that of a larger step? In a sentence, from the runs."""
     ours: Variant = ("mini ordered", "within")
-    own = {variant: chosen(data, variant, summary) for variant in (RANDOM, ours)}
+    own = {variant: chosen_step_size(data, variant, summary) for variant in (RANDOM, ours)}
     untuned = dict.fromkeys(own, UNTUNED)
-    before, after = (_compared(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
+    before, after = (_tuned_comparison(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
     if before.effect is None or after.effect is None or after.outcome is None:
         return "Whether the gain is the effect of a larger step is not known yet: no step size has been searched."
     says = {Outcome.HOLDS: _SAYS[after.outcome], Outcome.OPEN: _SAYS[Outcome.OPEN]}.get(
@@ -139,20 +139,20 @@ def answer(data: str, summary: Summary) -> str:
 
 def _points(comparison: Comparison) -> str:
     effect = comparison.effect
-    assert effect is not None  # noqa: S101 - `answer` asks only where there is one
+    assert effect is not None  # noqa: S101 - `step_size_answer` asks only where there is one
     return f"{effect.shown(effect.mean)} [{effect.shown(effect.low)}, {effect.shown(effect.high)}]"
 
 
-def tables(data: str, title: str, summary: Summary) -> list[Table]:
+def tuned_tables(data: str, summary: Summary) -> list[Table]:
     """Held-out accuracy of every step size, and what the chosen one gives."""
     return [
         Table(
             name=f"{name_of(data)}-table",
-            title=f"{title}: step sizes searched for every method",
+            title=f"{TITLES[data]}: step sizes searched for every method",
             caption=f"{NET} net, batch {BATCH_SIZE}, 1/(1+t/n), ordered from epoch 0 of {NeuralRecipe.epochs}. "
             f"Accuracies (%, means over seeds): on the {HELD_OUT:.0%} of the training images held out, for each first "
             f"step size; then, with the one that is best there, on the other training images and on the test images. "
-            f"{answer(data, summary)}",
+            f"{step_size_answer(data, summary)}",
             header=("method", *map(str, STEP_SIZES), "chosen", "train", "test"),
             rows=tuple(_row(data, variant, summary) for variant in VARIANTS),
             experiment=name_of(data),
@@ -161,7 +161,7 @@ def tables(data: str, title: str, summary: Summary) -> list[Table]:
 
 
 def _row(data: str, variant: Variant, summary: Summary) -> tuple[str, ...]:
-    step = chosen(data, variant, summary)
+    step = chosen_step_size(data, variant, summary)
     accuracy = partial(_accuracy, data, variant, summary)
     sort = "" if variant[1] == "none" else f", sort {variant[1]}"
     return (
@@ -176,18 +176,18 @@ def _marked(step_size: float) -> str:
 
 
 def _accuracy(data: str, variant: Variant, summary: Summary, step_size: float, split: str) -> str:
-    runs = summary.get(recipe(data, variant, step_size))
+    runs = summary.get(tuned_recipe(data, variant, step_size))
     return "-" if runs is None else f"{runs.last[f'{split}_accuracy'].mean():.2f}"
 
 
-def experiment(data: str, title: str, claims: Mapping[str, Callable[[Summary], Claim]]) -> Experiment:
+def experiment(data: str, claims: Mapping[str, Callable[[Summary], Claim]]) -> Experiment:
     """The experiment on one data set; it feeds the claims that its readings belong to."""
     return Experiment(
         name_of(data),
-        f"{title}: every method with a step size of its own",
-        partial(recipes, data),
+        f"{TITLES[data]}: every method with a step size of its own",
+        partial(tuned_recipes, data),
         claims,
         lambda _: [],
         {"mini": 5, "cpu": 5, "paper": 5},
-        partial(tables, data, title),
+        partial(tuned_tables, data),
     )

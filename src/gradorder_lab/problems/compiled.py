@@ -64,7 +64,7 @@ def gradients(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndar
 
 
 @compiled
-def gradient_norms(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
+def example_norms(pull: int, directions: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """||M_i|| of every example at w, (n,)."""
     values = gradients(pull, directions, targets, w)
     norms = np.zeros(values.shape[0])

@@ -58,7 +58,7 @@ class ConvexProblem:
 
     def gradient_norms(self, w: Array) -> Array:
         """||M_i|| of every example at w, (n,)."""
-        values: Array = compiled.gradient_norms(self.pull, self.directions, self.targets, w)
+        values: Array = compiled.example_norms(self.pull, self.directions, self.targets, w)
         return values
 
     def descend(self, w: Array, order: NDArray[np.int64], step_sizes: Array) -> None:

@@ -5,10 +5,10 @@ with which iris hardly moves. `scaled` has standardised features and target and 
 with which F falls in every epoch of every ordering of the paper while the step is constant.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from gradorder_lab.data.boston import boston
-from gradorder_lab.data.iris import iris
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.recipe import Array
 
@@ -16,35 +16,20 @@ LITERAL_STEP_SIZE = 6e-4 * 1e-10
 """The factor in front of the gradients, as a factor of the step size: the same updates."""
 
 
-def iris_literal(seed: int) -> ConvexProblem:
-    """150 flowers, the species as the number 0, 1 or 2."""
-    del seed  # data and start are fixed: seeds differ in the random orders alone
-    return _regression(*iris())
+Read = Callable[[], tuple[Array, Array]]
+"""Features (n, d) and target (n,) of a data set."""
 
 
-def iris_scaled(seed: int) -> ConvexProblem:
-    """Iris, standardised."""
-    del seed
-    return _regression(*(_standardised(values) for values in iris()))
+def literal(read: Read) -> Callable[[int], ConvexProblem]:
+    """The data as they are, with every seed: seeds differ in the random orders alone."""
+    return lambda _: _regression(*read())
 
 
-def boston_literal(seed: int) -> ConvexProblem:
-    """506 towns, the price in thousands of dollars."""
-    del seed
-    return _regression(*boston())
-
-
-def boston_scaled(seed: int) -> ConvexProblem:
-    """Boston, standardised."""
-    del seed
-    return _regression(*(_standardised(values) for values in boston()))
+def scaled(read: Read) -> Callable[[int], ConvexProblem]:
+    """The data standardised, likewise."""
+    return lambda _: _regression(*((values - values.mean(0)) / values.std(0) for values in read()))
 
 
 def _regression(features: Array, target: Array) -> ConvexProblem:
     rows = np.column_stack([features, np.ones(len(features))])
     return ConvexProblem(rows[:, None, :].copy(), target[:, None].copy(), start=np.zeros(rows.shape[1]))
-
-
-def _standardised(values: Array) -> Array:
-    standardised: Array = (values - values.mean(0)) / values.std(0)
-    return standardised

@@ -5,12 +5,14 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 
 import gradorder
+from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Recipe, Setting
 
 CONTENT = "sha256 of "
@@ -27,8 +29,11 @@ def facts() -> dict[str, Setting]:
 
 
 def content_facts(recipes: Iterable[Recipe], data: Path | None) -> dict[str, Setting]:
-    """One fact for each data set, problem and network of these recipes."""
-    found = {name: digest for recipe in recipes for name, digest in recipe.contents(data).items()}
+    """One fact for each data set, problem and network of these recipes; none for what is not there."""
+    found: dict[str, str] = {}
+    for recipe in recipes:
+        with suppress(LabError):
+            found |= recipe.contents(data)
     return {f"{CONTENT}{name}": found[name] for name in sorted(found)}
 
 

@@ -30,7 +30,7 @@ def num_launched() -> int:
 
 
 @contextmanager
-def joined(device: str) -> Iterator[None]:
+def process_group(device: str) -> Iterator[None]:
     """Form one group with the other processes of torchrun, if there are any.
 
     Raises:
@@ -46,7 +46,7 @@ def joined(device: str) -> Iterator[None]:
     dist.init_process_group(BACKENDS[device])
     try:
         yield
-        part()
+        leave_group()
     except RankError as error:
         raise LabError(str(error)) from error
     except RuntimeError as error:
@@ -55,10 +55,10 @@ def joined(device: str) -> Iterator[None]:
         raise LabError(f"rank {own_rank()} stops: another process has ended, see its message") from error
     finally:
         if device == "cpu":  # with nccl, leaving while others wait may wait for them; the end of the process does not
-            part()
+            leave_group()
 
 
-def part() -> None:
+def leave_group() -> None:
     """Leave the group: from here on every process is alone."""
     if dist.is_initialized():
         dist.destroy_process_group()

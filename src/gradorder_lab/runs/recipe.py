@@ -40,7 +40,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Recipe(ABC):
-    """One method on one problem. Every subclass is a final frozen dataclass of plain settings.
+    """One method on one problem. Whatever is run is a final frozen dataclass of plain settings.
 
     Recipes of one experiment that are run with one seed share data, start and random orders: they are paired.
     """
@@ -73,9 +73,9 @@ class Recipe(ABC):
         return identified(self.experiment, self.revision, self.settings)
 
     @property
-    @abstractmethod
     def family(self) -> str:
-        """Recipes of one family and seed are run one after the other, because they share work."""
+        """Recipes of one family and seed are run one after the other, because they share work; else its own."""
+        return self.identity
 
     @property
     def stage(self) -> int:
@@ -88,7 +88,11 @@ class Recipe(ABC):
         return False
 
     def contents(self, data: Path | None) -> Mapping[str, str]:  # noqa: ARG002 - of recipes that read files
-        """What it is made from, as hashes: the data and the network's start, by name; none for what is not there."""
+        """What it is made from, as hashes: the data and the network's start, by name.
+
+        Raises:
+            LabError: it is not there, so that nothing can be run.
+        """
         return {}
 
     @abstractmethod

@@ -18,12 +18,12 @@ from gradorder_lab.runs import table
 from gradorder_lab.runs.store import STORE, Store
 from gradorder_lab.runs.summary import Summary
 
-RESULTS = "lab.parquet"
+LAB_RESULTS = "lab.parquet"
 
 
 def shipped_summary() -> Summary:
     """What the shipped results say."""
-    found = find_file(RESULTS)
+    found = find_file(LAB_RESULTS)
     if found is None:
         raise LabError("no results are shipped with this installation: run `gradorder reproduce` first")
     return table.read_table(found)
@@ -48,7 +48,7 @@ def summary_of(out: Path) -> Summary:
 
 def beside(out: Path) -> Summary | None:
     """What to show beside the runs in `out`: the shipped results, unless there are none or no runs."""
-    return shipped_summary() if has_runs(out) and find_file(RESULTS) is not None else None
+    return shipped_summary() if has_runs(out) and find_file(LAB_RESULTS) is not None else None
 
 
 def _run_in(out: Path) -> Summary:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from joblib import Parallel, delayed, parallel_config
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gradorder.ranks import world_size
 from gradorder_lab.errors import LabError
@@ -82,7 +84,7 @@ def run_all(
     for piece in sorted(shared, key=lambda piece: piece.stage):
         keep(_led(piece))
     processes.tell(None)
-    processes.part()
+    processes.leave_group()
     alone = [piece for piece in pieces if piece not in shared]
     with _backend(jobs, cluster), warnings.catch_warnings():
         # loky replaces workers that have grown, and says so; nothing is lost
@@ -125,14 +127,18 @@ def _leave_with(parent: int) -> None:
 def run_piece(piece: Piece) -> list[Finished]:
     """Every run of a piece."""
     with threads(piece.workspace.threads):
-        return list(_runs(piece))
+        runs = []
+        for recipe in piece.recipes:
+            started = time.perf_counter()
+            rows = recipe.run(piece.seed, piece.workspace)
+            runs.append(Finished(recipe, piece.seed, rows, time.perf_counter() - started))
+        return runs
 
 
-def _runs(piece: Piece) -> Iterator[Finished]:
-    for recipe in piece.recipes:
-        started = time.perf_counter()
-        rows = recipe.run(piece.seed, piece.workspace)
-        yield Finished(recipe, piece.seed, rows, time.perf_counter() - started)
+def progress_bar(console: Console) -> Progress:
+    """One line: what is run, how much of it, how long still."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=console)
 
 
 @contextmanager

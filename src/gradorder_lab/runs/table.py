@@ -24,6 +24,7 @@ from pyarrow import parquet
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Array, identified
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
+from gradorder_lab.runs.whole_file import whole_file
 
 END = "end"
 CURVES = ("mean", "low", "high")
@@ -37,10 +38,9 @@ Lines = tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], dict
 
 def write_table(summary: Summary, path: Path) -> None:
     """Write the table, whole or not at all."""
-    unfinished = path.with_name(f".{path.name}-unfinished")
     table = as_table(summary)
     numbers = [name for name in table.column_names if name not in _ABOUT]
-    try:
+    with whole_file(path) as unfinished:
         parquet.write_table(
             table,
             unfinished,
@@ -49,9 +49,6 @@ def write_table(summary: Summary, path: Path) -> None:
             use_dictionary=["experiment", "settings", "statistic"],
             column_encoding=dict.fromkeys(numbers, "BYTE_STREAM_SPLIT"),
         )
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def read_table(path: Path) -> Summary:

@@ -17,20 +17,24 @@ _CONSTANT, _FALLING = "C1", "C2"
 def answer(claims: Sequence[Claim], headline: Headline) -> tuple[str, str, str]:
     """The three sentences."""
     known = {claim.name: claim for claim in claims}
-    return _on_the_loss(known[_FALLING], known[_CONSTANT]), _on_networks(headline), _on_the_claims(claims)
+    gain = _gain(known[_FALLING])
+    with_falling_steps = _by_verdict(
+        known[_FALLING],
+        f"Yes, where the step size falls at every iteration: in decreasing order the loss ends {gain}",
+        "Not as the paper says: with a step size that falls at every iteration decreasing order is not best",
+        "Not known from these runs where the step size falls at every iteration",
+    )
+    with_constant_steps = _by_verdict(
+        known[_CONSTANT],
+        "with a constant step all orders end about alike",
+        "with a constant step the orders do not end alike",
+        "with a constant step it is not known",
+    )
+    return f"{with_falling_steps}; {with_constant_steps}.", _on_networks(headline), _on_the_claims(claims)
 
 
-def _on_the_loss(falling: Claim, constant: Claim) -> str:
-    return f"{_with_falling_steps(falling)}; {_with_constant_steps(constant)}."
-
-
-def _with_falling_steps(claim: Claim) -> str:
-    if claim.verdict in _HOLDS:
-        words = f"Yes, where the step size falls at every iteration: in decreasing order the loss ends {_gain(claim)}"
-    elif claim.verdict == Verdict.NOT_REPRODUCED:
-        words = "Not as the paper says: with a step size that falls at every iteration decreasing order is not best"
-    else:
-        words = "Not known from these runs where the step size falls at every iteration"
+def _by_verdict(claim: Claim, holds: str, fails: str, unknown: str) -> str:
+    words = holds if claim.verdict in _HOLDS else fails if claim.verdict == Verdict.NOT_REPRODUCED else unknown
     return f"{words} ({claim.name}: {claim.verdict})"
 
 
@@ -42,16 +46,6 @@ def _gain(claim: Claim) -> str:
         return "lowest"
     low, high = (f"{share:.0%}" for share in (shares[0], shares[-1]))
     return f"{low} below random’s" if low == high else f"{low} to {high} below random’s"
-
-
-def _with_constant_steps(claim: Claim) -> str:
-    if claim.verdict in _HOLDS:
-        words = "with a constant step all orders end about alike"
-    elif claim.verdict == Verdict.NOT_REPRODUCED:
-        words = "with a constant step the orders do not end alike"
-    else:
-        words = "with a constant step it is not known"
-    return f"{words} ({claim.name}: {claim.verdict})"
 
 
 def _on_networks(headline: Headline) -> str:

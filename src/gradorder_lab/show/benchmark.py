@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
-from gradorder_lab.benchmark.rows import RESULTS, read_rows
+from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.runs import shipped
@@ -26,7 +26,7 @@ class Benchmark:
 
 def benchmark_for(out: Path) -> Benchmark | None:
     """For the page of this directory: none where it has runs of its own, because the benchmark is not one of them."""
-    path = None if shipped.has_runs(out) else shipped.find_file(RESULTS)
+    path = None if shipped.has_runs(out) else shipped.find_file(BENCHMARK_RESULTS)
     return None if path is None else _benchmark_in(path, path.stat().st_mtime_ns)
 
 

@@ -4,13 +4,18 @@ The paper's figures are counted through its text and its appendix. Where we read
 readings stand right after the counterpart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradorder_lab.paper import cifar, grey_images
+from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number
 from gradorder_lab.paper.figures import Figure, Panel, Table
+from gradorder_lab.paper.network import LATE, TITLES, start_epoch_at
+from gradorder_lab.runs.recipe import Size
 
 Drawn = Figure | Table
+
+COMMANDED: Size = "cpu"
+"""The size of the commands on the page."""
 
 
 @dataclass(frozen=True)
@@ -49,57 +54,99 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """What stands on the page for a figure or table; `drawn` is None where there is nothing to draw it from."""
+class Block:
+    """What stands on the page for a figure or table.
+
+    Args:
+        name: for links and files.
+        title: of it.
+        drawn: None where there is nothing to draw it from.
+        experiments: what fills it.
+        sources: the figures that it is put together from.
+        is_folded: whether it is shown only when it is asked for: all but the counterparts of the paper's text.
+    """
 
     name: str
     title: str
     drawn: Drawn | None
     experiments: tuple[str, ...]
     sources: tuple[str, ...] = ()
-    """The figures that it is put together from."""
     is_folded: bool = False
-    """Whether it is shown only when it is asked for: all but the counterparts of the paper's text."""
+
+    @property
+    def figure(self) -> Figure | None:
+        """None for a table, and where there is nothing to draw."""
+        return self.drawn if isinstance(self.drawn, Figure) else None
+
+    @property
+    def table(self) -> Table | None:
+        """None likewise."""
+        return self.drawn if isinstance(self.drawn, Table) else None
+
+    @property
+    def claims(self) -> list[str]:
+        """What it is evidence for."""
+        return in_number({claim for name in self.experiments for claim in EXPERIMENTS[name].claims})
+
+    @property
+    def missing(self) -> list[Panel]:
+        """The panels that lack curves."""
+        return [panel for panel in self.figure.panels if panel.missing] if self.figure else []
+
+    @property
+    def command(self) -> str:
+        """What runs the missing ones."""
+        return command_for(self.experiments)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it has been run."""
+        return self.table is None and not (self.figure and any(panel.curves for panel in self.figure.panels))
 
 
 @dataclass(frozen=True, eq=False)
-class Chapter:
+class Section:
     """A part of the paper with its figures and tables."""
 
     name: str
     title: str
-    shown: tuple[Shown, ...]
+    blocks: tuple[Block, ...]
 
 
-def in_order(drawn: Sequence[Drawn]) -> tuple[Chapter, ...]:
+def command_for(names: Iterable[str]) -> str:
+    """What runs these experiments."""
+    return f"gradorder reproduce {' '.join(names)} --size {COMMANDED}"
+
+
+def in_order(drawn: Sequence[Drawn]) -> tuple[Section, ...]:
     """Text, appendix, and what the paper does not have: each of ours exactly once."""
     ours = {one.name: one for one in drawn}
     known = {name for item in (*TEXT, *APPENDIX) for name in item.names}
     others = tuple(
-        Shown(one.name, one.title, one, (one.experiment,), is_folded=True) for one in drawn if one.name not in known
+        Block(one.name, one.title, one, (one.experiment,), is_folded=True) for one in drawn if one.name not in known
     )
     return (
-        Chapter("text", "In the paper's text", _all_shown(TEXT, ours)),
-        Chapter("appendix", "In its appendix", _all_shown(APPENDIX, ours)),
-        Chapter("beyond", "Beyond the paper", others),
+        Section("text", "In the paper's text", _all_shown(TEXT, ours)),
+        Section("appendix", "In its appendix", _all_shown(APPENDIX, ours)),
+        Section("beyond", "Beyond the paper", others),
     )
 
 
-def _all_shown(items: Sequence[Item], ours: Mapping[str, Drawn]) -> tuple[Shown, ...]:
+def _all_shown(items: Sequence[Item], ours: Mapping[str, Drawn]) -> tuple[Block, ...]:
     return tuple(one for item in items for one in _shown(item, ours))
 
 
-def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Shown]:
+def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Block]:
     counterpart, *further = item.names
     found = _put_together(item, ours) if item.parts else _renamed(item, ours.get(counterpart))
     sources = tuple(part.figure for part in item.parts)
-    first = Shown(counterpart, item.title, found, item.experiments, sources, is_folded=item not in TEXT)
+    first = Block(counterpart, item.title, found, item.experiments, sources, is_folded=item not in TEXT)
     return [first, *(_further(item, ours[name]) for name in further if name in ours)]
 
 
-def _further(item: Item, drawn: Drawn) -> Shown:
+def _further(item: Item, drawn: Drawn) -> Block:
     title = f"{item.number}, further reading. {drawn.title}"
-    return Shown(drawn.name, title, replace(drawn, title=title), item.experiments, is_folded=True)
+    return Block(drawn.name, title, replace(drawn, title=title), item.experiments, is_folded=True)
 
 
 def _renamed(item: Item, drawn: Drawn | None) -> Drawn | None:
@@ -111,7 +158,7 @@ def _put_together(item: Item, ours: Mapping[str, Drawn]) -> Figure | None:
     sources = [one for one in found if isinstance(one, Figure)]
     if not sources:
         return None
-    panels = tuple(_panel(part, one) for part, one in zip(item.parts, found, strict=True))
+    panels = tuple(_excerpt(part, one) for part, one in zip(item.parts, found, strict=True))
     like = sources[0]
     return replace(
         like,
@@ -124,7 +171,7 @@ def _put_together(item: Item, ours: Mapping[str, Drawn]) -> Figure | None:
     )
 
 
-def _panel(part: Excerpt, drawn: Drawn | None) -> Panel:
+def _excerpt(part: Excerpt, drawn: Drawn | None) -> Panel:
     panels = drawn.panels if isinstance(drawn, Figure) else ()
     found = next((panel for panel in panels if panel.title == part.panel), None)
     return Panel(part.title, (), ("all methods",)) if found is None else replace(found, title=part.title)
@@ -157,7 +204,7 @@ def _selection_in_text() -> Item:
 def _grey_in_text(number: int, data: str, caption: str, *, full: int) -> Item:
     splits = {"train": "Training Accuracy", "test": "Test Accuracy"}
     parts = [
-        Excerpt(grey_images.figure_name(data, "within", 0.0, split), "2-layer net, batch 128", title)
+        Excerpt(grey_images.grey_figure_name(data, "within", 0.0, split), "2-layer net, batch 128", title)
         for split, title in splits.items()
     ]
     note = f"Sort within, q = 0.5 S. Both nets and batch sizes: from Figure {full} on."
@@ -167,26 +214,30 @@ def _grey_in_text(number: int, data: str, caption: str, *, full: int) -> Item:
 def _cifar_late() -> Item:
     columns = {"train loss": "Training Loss", "test accuracy": "Test Acc"}
     parts = [
-        Excerpt(cifar.figure_name(data, "first", cifar.LATE, zoomed=False), column, f"{title} {shown}")
+        Excerpt(cifar.cifar_figure_name(data, "first", LATE, zoomed=False), column, f"{TITLES[data]} {shown}")
         for column, shown in columns.items()
-        for data, title in cifar.TITLES.items()
+        for data in cifar.NET_OF
     ]
     note = "Sort first, from 0.7 of the run on: epoch 140 of the paper's 200. In full and zoomed: from Figure 24 on."
-    return Item("Figure 7", "Ordering Starting at Epoch 140", ("cifar-late",), tuple(cifar.TITLES), tuple(parts), note)
+    return Item("Figure 7", "Ordering Starting at Epoch 140", ("cifar-late",), tuple(cifar.NET_OF), tuple(parts), note)
+
+
+def _early_epoch(data: str) -> int:
+    """The paper's, of 200."""
+    return start_epoch_at(cifar.EARLY[data], 200)
 
 
 def _cifar_early() -> Item:
-    starts = {"cifar10": 80, "cifar100": 100}
     parts = [
         Excerpt(
-            cifar.figure_name(data, "first", cifar.EARLY[data], zoomed=False),
+            cifar.cifar_figure_name(data, "first", cifar.EARLY[data], zoomed=False),
             "test accuracy",
-            f"{title} Test Acc, Start Epoch {starts[data]} of 200",
+            f"{TITLES[data]} Test Acc, Start Epoch {_early_epoch(data)} of 200",
         )
-        for data, title in cifar.TITLES.items()
+        for data in cifar.NET_OF
     ]
     note = "Sort first, from 0.4 and 0.5 of the run on: epochs 80 and 100 of the paper's 200."
-    names, data_sets = ("cifar-early",), tuple(cifar.TITLES)
+    names, data_sets = ("cifar-early",), tuple(cifar.NET_OF)
     return Item("Figure 8", "Ordering Starting at Earlier Epochs", names, data_sets, tuple(parts), note)
 
 
@@ -218,7 +269,7 @@ def _grey_grids(first: int, data: str, title: str) -> list[Item]:
         _simple(
             first + place,
             f"{split.capitalize()} Accuracy for {title}, sort {sort}",
-            grey_images.figure_name(data, sort, 0.0, split),
+            grey_images.grey_figure_name(data, sort, 0.0, split),
             *(_other_grids(data, split) if sort == "first" else ()),
             experiment=data,
         )
@@ -228,15 +279,14 @@ def _grey_grids(first: int, data: str, title: str) -> list[Item]:
 
 def _other_grids(data: str, split: str) -> tuple[str, str]:
     return (
-        grey_images.figure_name(data, "first dealt", 0.0, split),
-        grey_images.figure_name(data, "first", grey_images.LATE, split),
+        grey_images.grey_figure_name(data, "first dealt", 0.0, split),
+        grey_images.grey_figure_name(data, "first", LATE, split),
     )
 
 
 def _cifar_curves() -> list[Item]:
     """Figures 24 to 39."""
     nets = {"cifar10": "CIFAR-10 RESNET20", "cifar100": "CIFAR-100 RESNET18"}
-    early = {"cifar10": 80, "cifar100": 100}
     sequence = [
         (sort, is_late, data, zoomed)
         for sort in ("first", "within")
@@ -247,8 +297,8 @@ def _cifar_curves() -> list[Item]:
     return [
         _simple(
             24 + place,
-            nets[data] + _cifar_caption(None if is_late else early[data], zoomed=zoomed) + f", sort {sort}",
-            cifar.figure_name(data, sort, cifar.LATE if is_late else cifar.EARLY[data], zoomed=zoomed),
+            nets[data] + _cifar_caption(None if is_late else _early_epoch(data), zoomed=zoomed) + f", sort {sort}",
+            cifar.cifar_figure_name(data, sort, LATE if is_late else cifar.EARLY[data], zoomed=zoomed),
             experiment=data,
         )
         for place, (sort, is_late, data, zoomed) in enumerate(sequence)
@@ -270,8 +320,8 @@ TEXT: tuple[Item, ...] = (
     _grey_in_text(6, "fashion-mnist", "Fashion MNIST 2-layer Batch = 128", full=20),
     _cifar_late(),
     *(
-        Item("Table", f"{title} beside the paper's numbers", (f"{data}-table",), (data,))
-        for data, title in cifar.TITLES.items()
+        Item("Table", f"{TITLES[data]} beside the paper's numbers", (f"{data}-table",), (data,))
+        for data in cifar.NET_OF
     ),
     _cifar_early(),
 )

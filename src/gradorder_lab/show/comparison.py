@@ -11,16 +11,16 @@ from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
-from gradorder_lab.benchmark.rows import Run
+from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.running import duration
 from gradorder_lab.benchmark.standings import Mean, Point, Standing, Standings, by_saving
-from gradorder_lab.show.standings import answer, cells, head, heading, legend, warning
+from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warning
 from gradorder_lab.show.styles import LineStyle, line_styles
 from gradorder_lab.show.writing import style, template, written
 
-PAGE = "compare.html"
+COMPARISON_PAGE = "compare.html"
 
-_DASHES = {
+_SVG_DASHES = {
     "solid": "",
     "dash": "7 4",
     "dot": "2 3",
@@ -32,12 +32,12 @@ _ROOM = 0.25
 """Above and below the means, as a share of what they span."""
 
 
-def write_comparison(contest: Contest, standings: Standings, runs: Sequence[Run], out: Path) -> Path:
+def write_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun], out: Path) -> Path:
     """Write the page into `out`, whole or not at all, and return its path."""
-    return written(render(contest, standings, runs), out / PAGE)
+    return written(render_comparison(contest, standings, runs), out / COMPARISON_PAGE)
 
 
-def render(contest: Contest, standings: Standings, runs: Sequence[Run]) -> str:
+def render_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun]) -> str:
     """The page as HTML: one file that needs no network and no script."""
     measure, rows = standings.measure, by_saving(standings.rows)
     styles = line_styles([[unmarked(row.method) for row in standings.rows]])
@@ -45,7 +45,7 @@ def render(contest: Contest, standings: Standings, runs: Sequence[Run]) -> str:
     budgets = sorted({point.budget for row in rows for point in row.curve})
     return template("compare.html.j2").render(
         standings=standings,
-        answer=answer(standings),
+        answer=does_it_pay(standings),
         warning=warning(standings),
         asking=cost_of_asking(runs),
         heading=heading(standings),
@@ -57,12 +57,12 @@ def render(contest: Contest, standings: Standings, runs: Sequence[Run]) -> str:
         at_budgets={unmarked(row.method): _at_budgets(row, budgets, standings) for row in rows},
         tried={unmarked(row.method): _tried(row, runs, standings) for row in rows},
         search_budget=contest.search_budget,
-        settings=_settings(contest, runs),
+        settings=_task_settings(contest, runs),
         style=style(),
     )
 
 
-def cost_of_asking(runs: Sequence[Run]) -> str:
+def cost_of_asking(runs: Sequence[BenchmarkRun]) -> str:
     """What it took to know, in words."""
     num_searches = sum(run.validates for run in runs)
     spent = sum(run.processor_seconds for run in runs)
@@ -86,17 +86,14 @@ def _mean_text(mean: Mean, standings: Standings) -> str:
     return f"{told(mean.mean)} ({low.removesuffix('%')} to {high.removesuffix('%')})"
 
 
-def _tried(row: Standing, runs: Sequence[Run], standings: Standings) -> list[tuple[str, str, bool]]:
+def _tried(row: Standing, runs: Sequence[BenchmarkRun], standings: Standings) -> list[tuple[str, str, bool]]:
     """Every step size with what the held-out part said of it, and whether it was chosen."""
-    found: dict[float, list[float]] = {}
-    for run in runs:
-        if run.method == row.method and run.validates:
-            found.setdefault(run.step_size, []).append(run.goodness)
+    found = searched(run for run in runs if run.method == row.method)
     means = {size: standings.measure.told(float(np.mean(all_))) for size, all_ in sorted(found.items())}
     return [(f"{size:g}", told, size == row.step_size) for size, told in means.items()]
 
 
-def _settings(contest: Contest, runs: Sequence[Run]) -> dict[str, str]:
+def _task_settings(contest: Contest, runs: Sequence[BenchmarkRun]) -> dict[str, str]:
     task, first = contest.task, runs[0]
     known = {
         "data": task.data,
@@ -144,6 +141,8 @@ class Plot:
         low, high = min(*means, standings.target) - _ROOM * span, max(means) + _ROOM * span
         most = float(max(getattr(point, column) for point in points)) * 1.04
 
+        is_accuracy = standings.measure == ACCURACY
+
         def x(cost: float) -> float:
             return round(100 * cost / most, 2)
 
@@ -156,7 +155,7 @@ class Plot:
             return Line(
                 name,
                 styles[name],
-                _DASHES[styles[name].dash],
+                _SVG_DASHES[styles[name].dash],
                 tuple((place, y(mean.mean), _words(point, standings)) for point, place, mean in told),
                 tuple((place, y(mean.low), y(mean.high)) for _, place, mean in told if isfinite(mean.low)),
             )
@@ -164,13 +163,9 @@ class Plot:
         return cls(
             tuple(line(row) for row in standings.rows),
             tuple((x(tick), f"{tick:g}") for tick in ticks(0.0, most)),
-            tuple((y(tick), _tick(tick, standings)) for tick in ticks(low, high)),
+            tuple((y(tick), f"{tick:g}%" if is_accuracy else f"{-tick:g}") for tick in ticks(low, high)),
             y(standings.target),
         )
-
-
-def _tick(goodness: float, standings: Standings) -> str:
-    return f"{goodness:g}%" if standings.measure == ACCURACY else f"{-goodness:g}"
 
 
 def _words(point: Point, standings: Standings) -> str:

@@ -67,14 +67,14 @@ class DotPlot:
         )
 
 
-def place(cost: float) -> float:
+def cost_place(cost: float) -> float:
     """Where a cost lies.
 
-    >>> place(1.0), place(0.5), place(100.0)
+    >>> cost_place(1.0), cost_place(0.5), cost_place(100.0)
     (50.0, 25.0, 100.0)
     """
     inside = min(max(cost, _LEAST), _MOST)
     return round(100 * math.log(inside / _LEAST) / math.log(_MOST / _LEAST), 1)
 
 
-TICKS = {cost: place(cost) for cost in (0.5, 1.0, 2.0)}
+COST_TICKS = {cost: cost_place(cost) for cost in (0.5, 1.0, 2.0)}

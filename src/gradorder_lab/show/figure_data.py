@@ -33,20 +33,20 @@ class _Arrays:
 def figure_data(figures: Sequence[Figure]) -> Json:
     """What the page's script draws from; only plain values, without NaN and infinities."""
     arrays = _Arrays()
-    drawn = {figure.name: _figure(figure, arrays) for figure in figures}
+    drawn = {figure.name: _figure_json(figure, arrays) for figure in figures}
     labels = [[curve.label for panel in figure.panels for curve in panel.curves] for figure in figures]
     styles = {label: asdict(style) for label, style in line_styles(labels).items()}
     return {"arrays": list(arrays.numbers), "styles": styles, "figures": drawn}
 
 
-def _figure(figure: Figure, arrays: _Arrays) -> Json:
+def _figure_json(figure: Figure, arrays: _Arrays) -> Json:
     return {
         "title": figure.title,
         "columns": figure.num_columns,
         "yLabel": figure.y_label,
         "xLabels": dict(figure.x_labels),
         "view": first_view(figure),
-        "panels": [_panel(panel, arrays) for panel in figure.panels],
+        "panels": [_panel_json(panel, arrays) for panel in figure.panels],
     }
 
 
@@ -65,17 +65,17 @@ def _closeness(panel: Panel) -> float:
     return float(np.ptp(finite) / np.abs(finite).max()) if finite.any() else math.inf
 
 
-def _panel(panel: Panel, arrays: _Arrays) -> Json:
+def _panel_json(panel: Panel, arrays: _Arrays) -> Json:
     digits = num_digits(panel)
     return {
         "title": panel.title,
         "digits": digits,
-        "curves": [_curve(curve, arrays, digits) for curve in panel.curves],
+        "curves": [_curve_json(curve, arrays, digits) for curve in panel.curves],
         "missing": list(panel.missing),
     }
 
 
-def _curve(curve: Curve, arrays: _Arrays, digits: int) -> Json:
+def _curve_json(curve: Curve, arrays: _Arrays, digits: int) -> Json:
     band = {name: arrays.add(getattr(curve.band, name), digits) for name in ("mean", "low", "high")}
     x = {name: arrays.add(values, _X_DIGITS) for name, values in curve.x.items()}
     return {"label": curve.label, "seeds": curve.num_seeds, "x": x, **band}

@@ -7,7 +7,7 @@ The axis is in multiples of the margin, which is drawn at ±1. It is linear arou
 import math
 from dataclasses import dataclass
 
-from gradorder_lab.judge.claims import Comparison, Kind
+from gradorder_lab.judge.claims import ClaimKind, Comparison
 from gradorder_lab.judge.statistics import Effect
 
 _LINEAR_TO = 0.1
@@ -34,23 +34,23 @@ class ForestLine:
     @classmethod
     def of(cls, comparison: Comparison, effect: Effect) -> "ForestLine":
         """The line of this comparison."""
-        mean, low, high = (place(value / effect.margin) for value in (effect.mean, effect.low, effect.high))
+        mean, low, high = (effect_place(value / effect.margin) for value in (effect.mean, effect.low, effect.high))
         return cls(mean, low, high, _claimed(comparison.kind))
 
 
-def place(margins: float) -> float:
+def effect_place(margins: float) -> float:
     """Where an effect lies that is so many times what "about the same" allows.
 
-    >>> place(0.0), place(-math.inf), place(1e9)
+    >>> effect_place(0.0), effect_place(-math.inf), effect_place(1e9)
     (50.0, 0.0, 100.0)
     """
     inside = min(max(margins, -_END), _END)
     return round(50 + 50 * math.asinh(inside / _LINEAR_TO) / math.asinh(_END / _LINEAR_TO), 2)
 
 
-def _claimed(kind: Kind) -> tuple[float, float] | None:
+def _claimed(kind: ClaimKind) -> tuple[float, float] | None:
     parts = {"lower": (-_END, 0.0), "equal": (-1.0, 1.0)}
-    return (place(parts[kind][0]), place(parts[kind][1])) if kind in parts else None
+    return (effect_place(parts[kind][0]), effect_place(parts[kind][1])) if kind in parts else None
 
 
-TICKS = tuple(Tick(place(times), f"{times:+}×".replace("-", "−")) for times in (-20, -1, 1, 20))
+EFFECT_TICKS = tuple(Tick(effect_place(times), f"{times:+}×".replace("-", "−")) for times in (-20, -1, 1, 20))

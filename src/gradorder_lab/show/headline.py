@@ -16,19 +16,19 @@ from gradorder_lab.judge.statistics import MARGINS
 from gradorder_lab.paper.experiment import largest_size
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.summary import RecipeSummary, Summary
+from gradorder_lab.training.network import CLOCK
 
 MEASURES = {
     "trained": "example gradients",
     "forward": "forward passes",
     "backward": "backward passes",
-    "processor_seconds": "processor seconds",
+    CLOCK: "processor seconds",
 }
 """Column of the rows -> what to call it. Passes and seconds include scoring; example gradients are training's alone.
 
 Seconds are the processor's: those of the clock are longer where the machine had other work. Runs that did not note them
 have none."""
 
-CLOCK = "processor_seconds"
 FULL_RANDOM = "full random"
 
 
@@ -95,7 +95,7 @@ def headline_of(summary: Summary) -> Headline:
         missing += [name] if any(sizes.values()) and not found else []
     untrained = tuple(task for task, runs in tasks.items() if first_row_at(target_of(runs), runs[FULL_RANDOM]) == 0)
     arrivals = [one for task, runs in tasks.items() if task not in untrained for one in _arrivals(task, runs)]
-    return Headline(_strategies(arrivals), tuple(arrivals), untrained, tuple(missing))
+    return Headline(_costs_of_strategies(arrivals), tuple(arrivals), untrained, tuple(missing))
 
 
 def _networks(recipes: Iterable[object]) -> list[NeuralRecipe]:
@@ -130,10 +130,10 @@ def _arrivals(task: str, runs: Mapping[str, RecipeSummary]) -> Iterable[Arrival]
 
 
 def _spent(runs: RecipeSummary, row: int | None) -> dict[str, float]:
-    return {} if row is None else {name: _at(row, name, runs) for name in MEASURES if name in runs.bands}
+    return {} if row is None else {name: _spent_at(row, name, runs) for name in MEASURES if name in runs.bands}
 
 
-def _at(row: int, name: str, runs: RecipeSummary) -> float:
+def _spent_at(row: int, name: str, runs: RecipeSummary) -> float:
     """The mean over seeds; of a clock the median, so that a run that other work slowed down does not count."""
     means = runs.bands[name].mean
     if name != CLOCK:
@@ -159,12 +159,12 @@ def strategy_name(recipe: NeuralRecipe) -> str:
     return f"{recipe.method}{sort}{start}"
 
 
-def _strategies(arrivals: Sequence[Arrival]) -> tuple[StrategyCosts, ...]:
+def _costs_of_strategies(arrivals: Sequence[Arrival]) -> tuple[StrategyCosts, ...]:
     names = dict.fromkeys(arrival.strategy for arrival in arrivals)
-    return tuple(_strategy(name, [one for one in arrivals if one.strategy == name]) for name in names)
+    return tuple(_costs_of(name, [one for one in arrivals if one.strategy == name]) for name in names)
 
 
-def _strategy(name: str, arrivals: Sequence[Arrival]) -> StrategyCosts:
+def _costs_of(name: str, arrivals: Sequence[Arrival]) -> StrategyCosts:
     reached = [one for one in arrivals if one.epoch is not None]
     ratios = {measure: [one.ratios[measure] for one in reached if measure in one.ratios] for measure in MEASURES}
     medians = {measure: median(values) for measure, values in ratios.items() if values}

@@ -1,6 +1,6 @@
 """What stands on the page, as data: the template only lays it out."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradorder_lab import paper
@@ -11,15 +11,12 @@ from gradorder_lab.paper.figures import Figure, Table
 from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import chapters, readable
+from gradorder_lab.show import readable
 from gradorder_lab.show.answer import answer
 from gradorder_lab.show.benchmark import Benchmark
-from gradorder_lab.show.chapters import Shown
+from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
 from gradorder_lab.show.forest import ForestLine
 from gradorder_lab.show.headline import Headline, headline_of
-
-_COMMANDED: Size = "cpu"
-"""The size of the commands on the page."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Evidence:
             *about,
             outcome=str(claim.outcome_of(comparison) or "does not count"),
             untested=untested,
-            effect=readable.number(effect, effect.mean),
+            effect=readable.in_unit(effect, effect.mean),
             interval=readable.interval_text(effect),
             remark=readable.remark(effect),
             won=f"{effect.won:.0%}",
@@ -123,79 +120,6 @@ class Before:
 
 
 @dataclass(frozen=True, eq=False)
-class MissingPart:
-    """Curves that a figure lacks."""
-
-    panel: str
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A figure or a table, with what it lacks and the command that fills it.
-
-    Args:
-        name: for links and files.
-        title: of it.
-        figure: None for a table, and where there is nothing to draw.
-        table: None likewise.
-        experiments: what fills it.
-        claims: what it is evidence for.
-        missing: curves that have not been run.
-        command: what runs them.
-        is_folded: whether it is shown only when it is asked for.
-    """
-
-    name: str
-    title: str
-    figure: Figure | None
-    table: Table | None
-    experiments: tuple[str, ...]
-    claims: tuple[str, ...]
-    missing: tuple[MissingPart, ...]
-    command: str
-    is_folded: bool
-
-    @classmethod
-    def of(cls, shown: Shown) -> "Block":
-        """From what is shown."""
-        figure = shown.drawn if isinstance(shown.drawn, Figure) else None
-        table = shown.drawn if isinstance(shown.drawn, Table) else None
-        panels = figure.panels if figure is not None else ()
-        missing = tuple(MissingPart(panel.title, panel.missing) for panel in panels if panel.missing)
-        return cls(
-            name=shown.name,
-            title=shown.title,
-            figure=figure,
-            table=table,
-            experiments=shown.experiments,
-            claims=_claims_of(shown),
-            missing=missing,
-            command=command_for(shown.experiments),
-            is_folded=shown.is_folded,
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of it has been run."""
-        return self.table is None and not (self.figure and any(panel.curves for panel in self.figure.panels))
-
-
-def _claims_of(shown: Shown) -> tuple[str, ...]:
-    found = {claim for name in shown.experiments for claim in paper.EXPERIMENTS[name].claims}
-    return tuple(sorted(found, key=lambda name: int(name.removeprefix("C"))))
-
-
-@dataclass(frozen=True, eq=False)
-class Section:
-    """A part of the paper."""
-
-    name: str
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Coverage:
     """An experiment, its size (None where all are the same), and what of it has been run."""
 
@@ -237,17 +161,18 @@ def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summar
     claims, headline = paper.claims(summary), headline_of(summary)
     known = {} if before is None else {claim.name: claim for claim in paper.claims(before)}
     coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
-    shown = chapters.in_order(_drawn(summary, coverage))
+    sections = in_order(_drawn(summary, coverage))
     incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
-    every = [one for chapter in shown for one in chapter.shown]
+    names = dict.fromkeys(name for facts in summary.environments for name in facts)
+    every = [block for section in sections for block in section.blocks]
     return Page(
         answer=answer(claims, headline),
         claims=tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in claims),
         headline=headline,
         benchmark=benchmark,
-        sections=tuple(Section(one.name, one.title, tuple(map(Block.of, one.shown))) for one in shown),
+        sections=sections,
         coverage=coverage,
-        facts=_facts(summary.environments),
+        facts={name: tuple(facts.get(name) for facts in summary.environments) for name in names},
         num_environments=len(summary.environments),
     )
 
@@ -260,13 +185,8 @@ def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | 
     return drawn
 
 
-def command_for(names: Iterable[str]) -> str:
-    """What runs these experiments."""
-    return f"gradorder reproduce {' '.join(names)} --size {_COMMANDED}"
-
-
 def _claim_row(
-    claim: Claim, shown: Sequence[Shown], incomplete: Collection[str], other: Claim | None = None
+    claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], other: Claim | None = None
 ) -> ClaimRow:
     is_missing = any(one.effect is None and not one.untested for one in claim.comparisons)
     first = first_verdict(claim)
@@ -278,7 +198,7 @@ def _claim_row(
         verdict=claim.verdict,
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
-        figures={one.name: one.title for one in shown if _shows(one, claim)},
+        figures={one.name: one.title for one in blocks if _shows(one, claim)},
         command=command_for(_names_for(claim, incomplete)) if is_missing else "",
         readings=claim.readings,
         first_verdict=None if first == claim.verdict else first,
@@ -289,11 +209,11 @@ def _claim_row(
     )
 
 
-def _shows(shown: Shown, claim: Claim) -> bool:
+def _shows(block: Block, claim: Claim) -> bool:
     """Whether it is one of the claim's figures or put together from them; a table, whether its experiment is."""
-    if claim.figures and not isinstance(shown.drawn, Table):
-        return not {shown.name, *shown.sources}.isdisjoint(claim.figures)
-    return any(claim.name in paper.EXPERIMENTS[name].claims for name in shown.experiments)
+    if claim.figures and block.table is None:
+        return not {block.name, *block.sources}.isdisjoint(claim.figures)
+    return any(claim.name in paper.EXPERIMENTS[name].claims for name in block.experiments)
 
 
 def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
@@ -311,7 +231,7 @@ def _data_verdict(claim: Claim, data: str) -> DataVerdict:
 def _coverage(experiment: Experiment, summary: Summary) -> Coverage:
     largest = largest_size(summary, experiment.recipes)
     is_run = any(summary.get(recipe) is not None for recipe in experiment.recipes(largest))
-    size = largest if is_run else _COMMANDED
+    size = largest if is_run else COMMANDED
     recipes = experiment.recipes(size)
     found = [runs for recipe in recipes if (runs := summary.get(recipe)) is not None]
     is_same = all(recipes == experiment.recipes(other) for other in SIZES)
@@ -330,9 +250,3 @@ def _range(numbers: Sequence[int]) -> str:
         return "none"
     low, high = min(numbers), max(numbers)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _facts(environments: Sequence[Mapping[str, Setting]]) -> dict[str, tuple[Setting, ...]]:
-    """Fact -> its value in each environment."""
-    names = dict.fromkeys(name for facts in environments for name in facts)
-    return {name: tuple(facts.get(name) for facts in environments) for name in names}

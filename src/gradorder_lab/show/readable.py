@@ -44,10 +44,10 @@ def quantity(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _MOST_PERCENT else f"{value:.3g}"
 
 
-def number(effect: Effect, value: float) -> str:
+def in_unit(effect: Effect, value: float) -> str:
     """One of the numbers of an effect, in its unit.
 
-    >>> number(Effect(mean=-0.5, low=-1.0, high=0.0, won=0.5, num_seeds=10, unit="points"), -0.5)
+    >>> in_unit(Effect(mean=-0.5, low=-1.0, high=0.0, won=0.5, num_seeds=10, unit="points"), -0.5)
     '−0.50 points'
     """
     if effect.unit != "points" or not math.isfinite(value):
@@ -61,7 +61,7 @@ def interval_text(effect: Effect) -> str:
     >>> interval_text(Effect(mean=0.1, low=-0.2, high=0.4, won=0.5, num_seeds=10))
     '−20% to +40%'
     """
-    return f"{number(effect, effect.low)} to {number(effect, effect.high)}"
+    return f"{in_unit(effect, effect.low)} to {in_unit(effect, effect.high)}"
 
 
 def remark(effect: Effect) -> str:

@@ -9,7 +9,8 @@ from gradorder_lab.benchmark.curves import FEWEST, Saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
-from gradorder_lab.benchmark.standings import CLOCK, GRADIENTS, Mean, Standing, Standings, by_saving
+from gradorder_lab.benchmark.standings import GRADIENTS, Mean, Standing, Standings, by_saving
+from gradorder_lab.training.network import CLOCK
 
 NOT_REACHED = "not reached"
 HEAD = ("method", "step", "time to target", "gradients to target", "spent", "accuracy", "minus random", "at half")
@@ -27,7 +28,7 @@ def show_standings(console: Console, standings: Standings) -> None:
     console.print(legend(standings.measure), highlight=False)
     if told := warning(standings):
         console.print(f"[yellow]{told}[/yellow]", highlight=False)
-    console.print(f"[bold]{answer(standings)}[/bold]", highlight=False)
+    console.print(f"[bold]{does_it_pay(standings)}[/bold]", highlight=False)
 
 
 LEGEND = (
@@ -103,7 +104,7 @@ def difference_text(difference: Mean) -> str:
     return f"{difference.mean:+.2f}{ends}".replace("-", "−")
 
 
-def answer(standings: Standings) -> str:
+def does_it_pay(standings: Standings) -> str:
     """Does it pay? In one sentence, with its interval.
 
     Of the methods that are cheaper beyond noise the cheapest is named; where there is none, the cheapest of all.

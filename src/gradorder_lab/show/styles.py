@@ -3,7 +3,7 @@
 The colours are those of Okabe and Ito, darkened or lightened where the background asks for it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -43,14 +43,11 @@ def line_styles(figures: Iterable[Iterable[str]]) -> dict[str, LineStyle]:
             if label not in styles:
                 like = _of_ordering(label) or next(others)
                 taken = [styles[other].dash for other in labels if other in styles]
-                styles[label] = LineStyle(like.light, like.dark, _free_dash(like.dash, taken))
+                free = next((dash for dash in (like.dash, *_DASHES) if dash not in taken), like.dash)
+                styles[label] = LineStyle(like.light, like.dark, free)
     return styles
 
 
 def _of_ordering(label: str) -> LineStyle | None:
     names = {name: name for name in _ORDERINGS} | _SYNONYMS
     return next((_ORDERINGS[ordering] for name, ordering in names.items() if name in label), None)
-
-
-def _free_dash(wanted: str, taken: Collection[str]) -> str:
-    return next((dash for dash in (wanted, *_DASHES) if dash not in taken), wanted)

@@ -57,9 +57,9 @@ def both(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
         found = agreement(claim.verdict, other.verdict)
         shown.add_row(
             claim.name,
-            _in_short(claim.verdict),
+            _short_verdict(claim.verdict),
             str(claim.num_seeds),
-            _in_short(other.verdict),
+            _short_verdict(other.verdict),
             str(other.num_seeds),
             _TOGETHER[found],
         )
@@ -73,7 +73,7 @@ _TOGETHER = {
 }
 
 
-def _in_short(verdict: Verdict) -> str:
+def _short_verdict(verdict: Verdict) -> str:
     return _coloured(verdict).replace(" at this size", "")
 
 
@@ -98,11 +98,11 @@ def show_claim(console: Console, claim: Claim) -> None:
     for data in claim.data:
         untested = claim.untested_on(data)
         why = f"; the first reading does not count: {escape(untested)}" if untested else ""
-        text = f"{data}: {_coloured(claim.verdict_on(data))}{_numbers(claim, data)}{why}"
+        text = f"{data}: {_coloured(claim.verdict_on(data))}{_effect_text(claim, data)}{why}"
         console.print(Padding(text, (0, 0, 0, 4)), highlight=False)
 
 
-def _numbers(claim: Claim, data: str) -> str:
+def _effect_text(claim: Claim, data: str) -> str:
     comparison = claim.headline_on(data)
     if comparison is None or comparison.effect is None:
         return ""

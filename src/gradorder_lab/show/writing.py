@@ -1,7 +1,6 @@
 """The page as a file."""
 
 import base64
-import os
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,10 +11,12 @@ from markupsafe import Markup
 from gradorder_lab.judge import first_rule, paired
 from gradorder_lab.judge.statistics import MARGINS, SMALLEST
 from gradorder_lab.runs.summary import Summary
+from gradorder_lab.runs.whole_file import whole_file
 from gradorder_lab.show import dot_plot, forest, readable
 from gradorder_lab.show.benchmark import benchmark_for
+from gradorder_lab.show.chapters import command_for
 from gradorder_lab.show.figure_data import figure_data
-from gradorder_lab.show.page import Page, command_for, page_of
+from gradorder_lab.show.page import Page, page_of
 
 PAGE = "index.html"
 _TEMPLATES = "templates"
@@ -23,22 +24,17 @@ _TEMPLATES = "templates"
 
 def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
     """Write the page into `out`, whole or not at all, and return its path; `before` is shown beside its verdicts."""
-    return written(render(page_of(summary, benchmark_for(out), before)), out / PAGE)
+    return written(render_page(page_of(summary, benchmark_for(out), before)), out / PAGE)
 
 
 def written(text: str, path: Path) -> Path:
     """The file with this text, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
+    with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path
 
 
-def render(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
+def render_page(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
     """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
 
     Args:
@@ -49,9 +45,9 @@ def render(page: Page, *, live_version: str | None = None, whole: bool = True) -
     return template("page.html.j2").render(
         page=page,
         data=figure_data(page.figures),
-        ticks=forest.TICKS,
-        cost_ticks=dot_plot.TICKS,
-        cost_place=dot_plot.place,
+        ticks=forest.EFFECT_TICKS,
+        cost_ticks=dot_plot.COST_TICKS,
+        cost_place=dot_plot.cost_place,
         margins=MARGINS,
         smallest=SMALLEST,
         moved=paired.MOVED,
@@ -63,7 +59,8 @@ def render(page: Page, *, live_version: str | None = None, whole: bool = True) -
         script=_own("page.js"),
         live_script=_own("live.js"),
         live_version=live_version,
-        plotly=_plotly() if whole else "",
+        # packed as it is kept: the browser unpacks it
+        plotly=base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode() if whole else "",
     )
 
 
@@ -83,11 +80,6 @@ def template(name: str) -> Template:
 def style() -> Markup:
     """The style sheet of every page."""
     return _own("page.css")
-
-
-def _plotly() -> str:
-    """Packed as it is kept: the browser unpacks it."""
-    return base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode()
 
 
 def _own(name: str) -> Markup:

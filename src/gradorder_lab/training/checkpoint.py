@@ -7,32 +7,29 @@ from typing import Any
 import torch
 
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.whole_file import whole_file
 
-State = dict[str, Any]
+CheckpointState = dict[str, Any]
 """Tensors, numbers and containers of them: what loads with weights_only=True."""
 
 
-def save(state: State, path: Path) -> None:
+def save_checkpoint(state: CheckpointState, path: Path) -> None:
     """Replace the checkpoint at `path`, all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with aside.open("wb") as file:
+        with whole_file(path) as unfinished, unfinished.open("wb") as file:
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise LabError(f"the checkpoint {path} cannot be written: {error.strerror}") from error
 
 
-def load(path: Path) -> State | None:
+def load_checkpoint(path: Path) -> CheckpointState | None:
     """The checkpoint at `path`, on the CPU; None where there is none."""
     if not path.exists():
         return None
     try:
-        state: State = torch.load(path, map_location="cpu", weights_only=True)
+        state: CheckpointState = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise LabError(f"the checkpoint {path} is damaged: remove it to start that run again") from error
     return state

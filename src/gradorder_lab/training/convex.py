@@ -1,6 +1,6 @@
 """Algorithms 1 and 2, one example at a time, on the paper's convex problems."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -19,9 +19,7 @@ from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Array, Recipe, Rows, Workspace
-
-Order = NDArray[np.int64]
-
+from gradorder_lab.training.step_sizes import schedule_named
 
 ORDERINGS: Mapping[str, go.Ordering] = {
     "random": go.Shuffled(),
@@ -32,27 +30,29 @@ ORDERINGS: Mapping[str, go.Ordering] = {
     "Plackett-Luce": go.PlackettLuce(),
 }
 
-SCHEDULES = ("constant", "1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)", "1/(1+k)", "1/sqrt(1+k)")
-"""t counts updates, k epochs, n examples."""
 
+@dataclass(frozen=True)
+class ProblemRecipe(Recipe):
+    """Something to be run on one of PROBLEMS."""
 
-def schedule_named(name: str, a: float, num_examples: int, switch: int) -> Schedule:
-    """One of SCHEDULES times `a`, counting from the first step of epoch `switch`."""
-    step = switch * num_examples
-    schedules: dict[str, Schedule] = {
-        "constant": go.Constant(a),
-        "1/(1+t)": go.InversePerStep(a, since=step),
-        "1/sqrt(1+t)": go.InverseSqrtPerStep(a, since=step),
-        "1/(1+t/n)": go.InversePerStep(a, scale=num_examples, since=step),
-        "1/(1+k)": go.InversePerEpoch(a, since=switch),
-        "1/sqrt(1+k)": go.InverseSqrtPerEpoch(a, since=switch),
-    }
-    return schedules[name]
+    problem: str
+
+    @final
+    @property
+    def family(self) -> str:
+        """What is run on the same problem builds it once."""
+        return self.problem
+
+    @final
+    def contents(self, data: Path | None) -> Mapping[str, str]:
+        """The examples of the problem, as seed 0 draws them."""
+        del data
+        return {self.problem: problem_hash(self.problem)}
 
 
 @final
 @dataclass(frozen=True)
-class ConvexRecipe(Recipe):
+class ConvexRecipe(ProblemRecipe):
     """One ordering with one step size on one problem.
 
     Args:
@@ -70,7 +70,6 @@ class ConvexRecipe(Recipe):
 
     revision: ClassVar[int] = 1
 
-    problem: str
     ordering: str
     schedule: str
     epochs: int = 25
@@ -80,22 +79,12 @@ class ConvexRecipe(Recipe):
     keep: float = 1.0
     points_per_epoch: int = 1
 
-    @property
-    def family(self) -> str:
-        """What is run on the same problem builds it once."""
-        return self.problem
-
-    def contents(self, data: Path | None) -> Mapping[str, str]:
-        """The examples of the problem, as seed 0 draws them."""
-        del data
-        return {self.problem: problem_hash(self.problem)}
-
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Run it: F, F - F*, the updates made and the examples scored, epoch by epoch."""
         del workspace
         descent = Descent(self, problem_of(self.problem, seed), seed)
         if self.warm_up:
-            descent.go_on_from(_warmed_up(self._warm_up_alone, seed))
+            descent.go_on_from(_shared_warm_up(self._warm_up_alone, seed))
         else:
             descent.note()
         for epoch in range(self.warm_up, self.epochs):
@@ -128,7 +117,7 @@ def _step_sizes(schedule: Schedule, first_step: int, num_steps: int, epoch: int)
 
 
 @lru_cache(maxsize=8)
-def _warmed_up(recipe: ConvexRecipe, seed: int) -> "Descent":
+def _shared_warm_up(recipe: ConvexRecipe, seed: int) -> "Descent":
     """The random epochs that many recipes share, run once."""
     descent = Descent(recipe, problem_of(recipe.problem, seed), seed)
     descent.note()
@@ -175,7 +164,7 @@ class Descent:
         self.epoch_place = epoch + 1.0
         self.note()
 
-    def order(self, ordering: go.Ordering, epoch: int) -> Order:
+    def order(self, ordering: go.Ordering, epoch: int) -> NDArray[np.int64]:
         """Algorithm 1: the examples sorted by their gradient norms at the start of the epoch."""
         scores = None
         if ordering.needs_scores:
@@ -200,16 +189,13 @@ class Descent:
             chosen = hardest[self.ordering(norms[hardest], epoch=epoch, generator=generator)]
             self._descend(batch[chosen.numpy()], epoch)
 
-    def _descend(self, order: Order, epoch: int) -> None:
+    def _descend(self, order: NDArray[np.int64], epoch: int) -> None:
         """One update per example; the loss is noted between equal parts of the epoch."""
         step_sizes = self.recipe.step_sizes(self.problem.num_examples, self.num_updates, len(order), epoch)
-        for part in self._parts(len(order)):
+        ends = np.linspace(0, len(order), self.recipe.points_per_epoch + 1).round().astype(int).tolist()
+        for part in (slice(first, last) for first, last in pairwise(ends)):
             if part.start > 0:
                 self.epoch_place = epoch + part.start / len(order)
                 self.note()
             self.problem.descend(self.w, order[part], step_sizes[part])
             self.num_updates += part.stop - part.start
-
-    def _parts(self, num_steps: int) -> Iterator[slice]:
-        ends = np.linspace(0, num_steps, self.recipe.points_per_epoch + 1).round().astype(int).tolist()
-        yield from (slice(first, last) for first, last in pairwise(ends))

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gradorder.losses import Losses
-from gradorder_lab.data.examples import Batch, Examples
+from gradorder_lab.data.examples import Examples, LabelledBatch
 from gradorder_lab.runs import processes
 
 _EVALUATION_BATCH = 500
@@ -38,7 +38,7 @@ def evaluate(model: nn.Module, data: Examples, losses: Losses | None = None) -> 
     return loss / num_targets, 100 * num_right / num_targets
 
 
-def _of_logits(model: nn.Module, batch: Batch) -> tuple[float, float]:
+def _of_logits(model: nn.Module, batch: LabelledBatch) -> tuple[float, float]:
     """The sum of the losses, and how many predictions are right."""
     inputs, targets = batch
     logits = model(inputs)

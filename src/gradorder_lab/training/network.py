@@ -20,12 +20,15 @@ from gradorder.losses import Losses
 from gradorder.ranks import world_size
 from gradorder.scores import Score
 from gradorder.selection import Selection
-from gradorder_lab.data.examples import Augment, Batch, Examples
+from gradorder_lab.data.examples import Augment, Examples, LabelledBatch
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Rows
 from gradorder_lab.training.evaluation import evaluate
 from gradorder_lab.training.step_sizes import StepSize
+
+CLOCK = "processor_seconds"
+"""Runs have one thread each: its processor time is the wall-clock time of a machine that does nothing else."""
 
 _SCORED_AT_ONCE = 500
 
@@ -131,7 +134,7 @@ class NetworkRun:
             scored = [score(self.model, self.train.batch(part)) for part in parts]
             return processes.by_example(indices, torch.cat([torch.empty(0, device=self.device), *scored]))
 
-    def selected(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+    def selected(self, batch: LabelledBatch) -> tuple[LabelledBatch, torch.Tensor | None]:
         """What is trained on, with its weights; None for ones."""
         strategy = self.strategy
         if strategy.select is None:
@@ -141,7 +144,7 @@ class NetworkRun:
                 return strategy.select.weighted(self.model, batch)
             return strategy.select(self.model, batch), None
 
-    def forward(self, batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor]:
+    def forward(self, batch: LabelledBatch) -> tuple[torch.Tensor | None, torch.Tensor]:
         """Logits, where there are any, and losses, one mean loss for methods that need no more."""
         inputs, targets = batch
         if self.losses is not None:
@@ -153,14 +156,19 @@ class NetworkRun:
         return logits, losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
     def update(
-        self, batch: Batch, weights: torch.Tensor | None, step_size: float
+        self, batch: LabelledBatch, weights: torch.Tensor | None, step_size: float
     ) -> tuple[torch.Tensor | None, torch.Tensor]:
         """One step; logits and losses before it."""
         targets = batch[1]
         for group in self.optimizer.param_groups:
             group["lr"] = step_size
         self.optimizer.zero_grad(set_to_none=True)
-        logits, losses = self.forward(batch)
+        try:
+            logits, losses = self.forward(batch)
+        except ValueError as error:
+            if len(targets) > 1:
+                raise
+            raise LabError(f"the network cannot be trained on a batch of one example: {error}") from error
         loss = self.objective(logits, losses, targets, weights)
         if world_size() == 1:
             loss.backward()
@@ -183,7 +191,7 @@ class NetworkRun:
             return self.strategy.top.mean(losses, correct=logits.argmax(1) == targets)
         return losses.mean() if weights is None else (weights.to(losses) * losses).mean()
 
-    def learnt(self, logits: torch.Tensor | None, batch: Batch) -> dict[str, torch.Tensor]:
+    def learnt(self, logits: torch.Tensor | None, batch: LabelledBatch) -> dict[str, torch.Tensor]:
         """What an ordering that learns from gradients is given."""
         if self.last_layer is None or logits is None:
             return {}

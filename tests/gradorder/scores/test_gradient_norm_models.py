@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from decoder import DecoderLanguageModel
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+from unet import UNet
 
 import gradorder as go
 from gradorder.scores import reference, vectorized
@@ -47,9 +49,9 @@ MODELS = {
         (torch.randint(1000, (size, 9)), torch.randint(10, (size,))),
         None,
     ),
-    "decoder": lambda size: (models.DecoderLanguageModel(50), torch.randint(50, (size, 9)), language_losses),
+    "decoder": lambda size: (DecoderLanguageModel(50), torch.randint(50, (size, 9)), language_losses),
     "LSTM": lambda size: (models.RecurrentClassifier(), (None, None), None),
-    "U-Net": lambda size: (models.UNet(), (None, None), None),
+    "U-Net": lambda size: (UNet(), (None, None), None),
 }
 
 

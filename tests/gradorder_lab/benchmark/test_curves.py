@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from gradorder_lab.benchmark import curves
-from gradorder_lab.benchmark.curves import Curve, isotonic, saving
+from gradorder_lab.benchmark.curves import CostCurve, isotonic, saving
 
 BUDGETS = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0])
 
@@ -17,13 +17,13 @@ def simulated(rng, num_seeds, factor, spread):
     def curve(times):
         noise = rng.normal(size=(len(BUDGETS), num_seeds)) * spread * np.sqrt(0.5)
         mean = 89 - 1.2 * ((BUDGETS / times) ** -0.5 - 1)
-        return Curve(mean[:, None] + of_seed + noise, np.tile(60_000 * BUDGETS[:, None], num_seeds))
+        return CostCurve(mean[:, None] + of_seed + noise, np.tile(60_000 * BUDGETS[:, None], num_seeds))
 
     return curve(factor), curve(1.0)
 
 
 def exact(*accuracies, cost=BUDGETS):
-    return Curve(np.tile(np.array(accuracies, dtype=float)[:, None], 3), np.tile(np.asarray(cost)[:, None], 3))
+    return CostCurve(np.tile(np.array(accuracies, dtype=float)[:, None], 3), np.tile(np.asarray(cost)[:, None], 3))
 
 
 RANDOM = exact(80.0, 82.0, 84.0, 86.0, 88.0, 89.0, 90.0)
@@ -76,8 +76,8 @@ def test_where_random_reshuffling_is_there_at_once_nothing_is_said():
 
 def test_an_interval_may_end_with_not_reached():
     seeds = np.random.default_rng(0).normal(size=(7, 10)) * 0.3
-    method = Curve(RANDOM.accuracy[:, :1] - 0.45 + seeds, np.tile(BUDGETS[:, None], 10))
-    random = Curve(np.tile(RANDOM.accuracy[:, :1], 10), method.cost)
+    method = CostCurve(RANDOM.accuracy[:, :1] - 0.45 + seeds, np.tile(BUDGETS[:, None], 10))
+    random = CostCurve(np.tile(RANDOM.accuracy[:, :1], 10), method.cost)
     found = saving(method, random, margin=0.5)
     assert 1.0 < found.low < found.share < np.inf
     assert found.high == np.inf
@@ -118,7 +118,9 @@ def test_a_higher_target_never_costs_less():
 def test_seeds_are_paired_noise_that_both_share_does_not_count():
     rng = np.random.default_rng(5)
     shared = rng.normal(size=10) * 0.5
-    method, random = (Curve(one.accuracy[:, :1] + shared, np.tile(BUDGETS[:, None], 10)) for one in (RANDOM, RANDOM))
+    method, random = (
+        CostCurve(one.accuracy[:, :1] + shared, np.tile(BUDGETS[:, None], 10)) for one in (RANDOM, RANDOM)
+    )
     found = saving(method, random, 0.5)
     assert found.low == pytest.approx(1.0)
     assert found.high == pytest.approx(1.0)
@@ -127,6 +129,6 @@ def test_seeds_are_paired_noise_that_both_share_does_not_count():
 def test_a_clock_that_goes_wrong_once_does_not_hide_that_the_target_was_reached():
     """The longest run of random reshuffling seems cheaper than the one before it."""
     accuracy = np.repeat([[80.0], [85.0], [88.0], [90.0]], 5, axis=1)
-    random = Curve(accuracy, np.repeat([[1.0], [2.0], [4.5], [4.0]], 5, axis=1))
+    random = CostCurve(accuracy, np.repeat([[1.0], [2.0], [4.5], [4.0]], 5, axis=1))
     found = saving(random, random, margin=0.1)
     assert (found.share, found.low, found.high) == (1.0, 1.0, 1.0)

@@ -1,11 +1,15 @@
 """What does not fit is refused in one line, before anything is trained."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gradorder_lab.benchmark import running
+from gradorder_lab.benchmark import fit, running
+from gradorder_lab.benchmark import task as tasks
+from gradorder_lab.benchmark.methods import BASELINE, METHODS, Circumstances
+from gradorder_lab.benchmark.recipe import benchmark_run
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.errors import LabError
@@ -35,6 +39,9 @@ def for_others(classes, inputs):
 
 def too_few(classes, inputs):
     return nn.Linear(inputs[0], 2)
+
+def normed(classes, inputs):
+    return nn.Sequential(nn.Linear(inputs[0], 4), nn.BatchNorm1d(4), nn.Linear(4, classes))
 
 made = nn.Linear(12, 3)
 
@@ -73,7 +80,7 @@ def asked(tmp_path, monkeypatch):
     def make(model="network", losses=None, methods=("recommended",), **settings):
         told = {"losses": None if losses is None else f"{name}:{losses}", "batch_size": 20, "epochs": 2}
         own = tuple(f"{name}:{method}" if method[0].isupper() else method for method in methods)
-        return command.Request(Task("own", "own.npz", f"{name}:{model}", **(told | settings)), methods=own)
+        return command.ComparisonRequest(Task("own", "own.npz", f"{name}:{model}", **(told | settings)), methods=own)
 
     yield make
     sys.modules.pop(name, None)
@@ -99,6 +106,14 @@ def asked(tmp_path, monkeypatch):
         ({"losses": "mean"}, r"--losses .* must give one number per example, shape \(8,\) here, got shape \(\)"),
         ({"losses": "of_a_model"}, "--losses .* must fit the data, .* got TypeError: .*positional argument"),
         ({"losses": "detached"}, "--losses .* got numbers without grad"),
+        (
+            {"model": "normed", "batch_size": 59},
+            "--batch-size must not leave one of 60 .* got 59: ValueError: Expected",
+        ),
+        (
+            {"model": "normed", "batch_size": 53},
+            "--batch-size must not leave one of 54 .* got 53: ValueError: Expected",
+        ),
         ({"methods": ("Backwards",)}, r"--method .*:Backwards' must keep the contract of orderings: .*frozen=True"),
         ({"step_sizes": (0.1, -0.2)}, r"--step-size must be positive and finite, got -0.2"),
         ({"step_sizes": (0.0,)}, r"--step-size must be positive and finite, got 0.0"),
@@ -109,6 +124,22 @@ def test_what_does_not_fit_is_refused(asked, tmp_path, settings, message):
     with pytest.raises(LabError, match=message) as raised:
         command.compare(asked(**settings), tmp_path / "out")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("model", "batch_size"), [("normed", 20), ("network", 59)])
+def test_a_last_batch_of_one_is_refused_only_where_it_cannot_be_trained_on(asked, model, batch_size):
+    task = command.planned(asked(model, batch_size=batch_size)).task
+    fit.check_last_batch(task, tasks.load_split(task, Path("own.npz"), validates=False))
+
+
+def test_a_method_that_leaves_one_example_of_a_batch_says_so_in_one_line(asked):
+    task = command.planned(asked("normed")).task
+    split = tasks.load_split(task, Path("own.npz"), validates=False)
+    given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
+    run = benchmark_run(task, split, METHODS[BASELINE].build(given), step_size=0.1, length=2.0, seed=0)
+    run.update(split.train.batch([0, 1]), None, 0.1)
+    with pytest.raises(LabError, match="the network cannot be trained on a batch of one example: Expected more than 1"):
+        run.update(split.train.batch([0]), None, 0.1)
 
 
 def test_too_few_examples_to_choose_a_step_size_by(asked, tmp_path):

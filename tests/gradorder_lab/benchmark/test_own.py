@@ -10,7 +10,7 @@ from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.commands.compare import Request, planned
+from gradorder_lab.commands.compare import ComparisonRequest, planned
 from gradorder_lab.errors import LabError
 
 RULE = """
@@ -66,7 +66,7 @@ def test_a_changed_file_is_another_method(here, tmp_path):
 
 def test_it_is_planned_and_run_like_the_others(here):
     task = Task("t", "terrain", "2-layer", epochs=1, batch_size=5000, step_sizes=(0.05,))
-    plan = planned(Request(task, (f"{here}:Easiest",), budgets=(1.0,)))
+    plan = planned(ComparisonRequest(task, (f"{here}:Easiest",), budgets=(1.0,)))
     assert plan.methods == ("random reshuffling", own.marked(f"{here}:Easiest", "--method"))
     rows = CompareRecipe.of(task, plan.methods[1], 0.05, 1.0).run(0)
     assert rows["trained"].tolist() == [60_000.0]

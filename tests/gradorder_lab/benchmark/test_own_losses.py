@@ -103,18 +103,20 @@ def test_one_number_per_example_whole_or_not(here):
 
 def test_the_command_tells_the_loss_and_leaves_out_what_needs_classes(here, tmp_path, capsys):
     task = regression(here)
-    assert set(command.planned(command.Request(task)).methods) == set(CORE) & set(SUITABLE)
-    command.compare(command.Request(task, methods=("recommended",), budgets=(0.8,), seeds=2), tmp_path / "out")
+    assert set(command.planned(command.ComparisonRequest(task)).methods) == set(CORE) & set(SUITABLE)
+    command.compare(
+        command.ComparisonRequest(task, methods=("recommended",), budgets=(0.8,), seeds=2), tmp_path / "out"
+    )
     told = capsys.readouterr().out
     assert "expected from this probe" in told
     assert "loss" in told.partition("gradients")[2]
     assert "accuracy" not in told.partition("target")[2]
     with pytest.raises(LabError, match="--method 'Ordered SGD' needs classes, and own has none"):
-        command.planned(command.Request(task, methods=("Ordered SGD",)))
+        command.planned(command.ComparisonRequest(task, methods=("Ordered SGD",)))
 
 
 def test_changed_losses_are_another_task(here, tmp_path):
-    asked = command.Request(regression(here))
+    asked = command.ComparisonRequest(regression(here))
     before = command.planned(asked).task
     assert before.losses == own.marked(f"{here}:squared", "--losses")
     (tmp_path / f"{here}.py").write_text(CODE + "\n# another thought\n")
@@ -128,7 +130,7 @@ def test_one_loss_for_a_batch_is_refused(here):
 
 def test_what_is_not_there_or_makes_no_sense_is_refused(here):
     with pytest.raises(LabError, match=r"--losses .* must name something that can be imported"):
-        command.planned(command.Request(regression(here, "nowhere")))
+        command.planned(command.ComparisonRequest(regression(here, "nowhere")))
     with pytest.raises(ValueError, match="wrong_labels and rarest must be 0 and 1 where no example has a class"):
         Task("own", "own.npz", "2-layer", 1, losses="gradorder:squared_error", wrong_labels=0.2)
 

@@ -10,7 +10,15 @@ import pytest
 from gradorder_lab.benchmark import standard_tasks
 from gradorder_lab.benchmark.methods import BASELINE, METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import RESULTS, join, joined, read_rows, rows_of, runs_in, write_rows
+from gradorder_lab.benchmark.rows import (
+    BENCHMARK_RESULTS,
+    join,
+    read_rows,
+    rows_of_task,
+    runs_in,
+    with_new_rows,
+    write_rows,
+)
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.store import Store
@@ -67,10 +75,10 @@ def test_a_new_row_counts_and_what_a_changed_task_had_is_left_out(tmp_path):
         add(store, 0)
         (old,) = runs_in(store, [TASK])
     new = replace(old, accuracy=91.0)
-    assert joined([old], [new]) == [new]
+    assert with_new_rows([old], [new]) == [new]
     other = replace(old, task="other")
-    assert joined([old, other], [replace(new, settings="{}")]) == [replace(new, settings="{}"), other]
-    assert joined([old], [replace(new, seed=3, revision=99)]) == [replace(new, seed=3, revision=99)]
+    assert with_new_rows([old, other], [replace(new, settings="{}")]) == [replace(new, settings="{}"), other]
+    assert with_new_rows([old], [replace(new, seed=3, revision=99)]) == [replace(new, seed=3, revision=99)]
 
 
 def test_what_holds_no_rows_is_refused(tmp_path):
@@ -83,7 +91,7 @@ def test_what_holds_no_rows_is_refused(tmp_path):
 
 def test_shipped_rows_are_of_tasks_and_methods_as_they_are_now():
     """So that `known` rows are not run again; and names can be listed with commas between them."""
-    rows = read_rows(Path(__file__).parents[3] / "results" / RESULTS)
+    rows = read_rows(Path(__file__).parents[3] / "results" / BENCHMARK_RESULTS)
     assert {run.method for run in rows} <= set(METHODS)
-    assert len(rows) == sum(len(rows_of(task, rows)) for task in standard_tasks.ALL)
+    assert len(rows) == sum(len(rows_of_task(task, rows)) for task in standard_tasks.ALL)
     assert not [name for name in METHODS if "," in name]

@@ -206,7 +206,7 @@ def test_a_comparison_goes_on_where_it_was_stopped(own_task, tmp_path, monkeypat
 
 
 def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
-    settings = command.Request(own_task, methods=(FIXED_BUDGET,), budgets=(0.8,), seeds=2)
+    settings = command.ComparisonRequest(own_task, methods=(FIXED_BUDGET,), budgets=(0.8,), seeds=2)
     command.compare(settings, tmp_path)
     told = capsys.readouterr().out
     assert "expected from this probe" in told
@@ -229,7 +229,7 @@ def answer_of(told):
 
 def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys):
     """Another number of seeds, other budgets, another method, a search: only what is asked for counts."""
-    asked = command.Request(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
+    asked = command.ComparisonRequest(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
     command.compare(replace(asked, budgets=(0.5,), seeds=1, methods=("shuffle once",)), tmp_path)
     searching = replace(own_task, step_sizes=(0.02, 0.04))
     command.compare(replace(asked, task=searching, seeds=1), tmp_path)
@@ -255,7 +255,7 @@ def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys)
 )
 def test_wrong_settings_are_refused_before_anything_runs(own_task, change, message):
     with pytest.raises(LabError, match=message):
-        command.planned(command.Request(own_task, **change))
+        command.planned(command.ComparisonRequest(own_task, **change))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
     )
     monkeypatch.syspath_prepend(tmp_path)
     task_ = replace(own_task, data=str(copy), model="changing_models:linear")
-    asked = command.Request(task_, methods=(RANDOM_BALANCED,))
+    asked = command.ComparisonRequest(task_, methods=(RANDOM_BALANCED,))
     first = command.planned(asked).task
     assert command.planned(asked).task == first
     rows = CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(0, Workspace(data=copy))
@@ -326,7 +326,7 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
     moved = tmp_path / "elsewhere" / "renamed.npz"
     moved.parent.mkdir()
     moved.write_bytes(own_file.read_bytes())
-    asked = command.Request(own_task, methods=(BASELINE,), budgets=(1.0,), seeds=1)
+    asked = command.ComparisonRequest(own_task, methods=(BASELINE,), budgets=(1.0,), seeds=1)
     command.compare(asked, tmp_path / "out")
     monkeypatch.setattr(CompareRecipe, "run", lambda *_: pytest.fail("everything is there"))
     command.compare(replace(asked, task=replace(own_task, data=str(moved))), tmp_path / "out")

@@ -11,7 +11,7 @@ from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standings, all_standings, by_saving
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.show.standings import answer, cells, difference_text, heading, warning
+from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, warning
 
 BUDGETS = (0.25, 0.5, 1.0)
 PLAIN = {0.25: 88.0, 0.5: 89.0, 1.0: 90.0}
@@ -49,7 +49,7 @@ def test_what_never_gets_there_is_last_and_says_so():
     told = cells(found.row("worse"))
     assert told[2:4] == ["not reached", "not reached"]
     assert told[5:7] == ["85.00", "−5.00 (−5.00 to −5.00)"]
-    assert answer(found) == "No: no method reached the target, which random reshuffling did."
+    assert does_it_pay(found) == "No: no method reached the target, which random reshuffling did."
 
 
 def test_at_half_lies_on_the_line_in_log_cost_and_is_not_made_up():
@@ -107,32 +107,32 @@ def compared(cost, *, seeds=5, jitter=0.0, **others):
 
 
 def test_the_answer_is_yes_where_the_interval_is_below_one():
-    told = answer(compared(0.5, jitter=0.1))
+    told = does_it_pay(compared(0.5, jitter=0.1))
     assert told.startswith("Yes: recommended reached the target in 0.50 (95% interval 0.4")
     assert told.endswith("takes, with 0.50 (95% interval 0.50 to 0.50) of its example gradients.")
 
 
 @pytest.mark.parametrize("cost", [0.9, 1.1])
 def test_the_answer_is_no_difference_beyond_noise_where_the_interval_holds_one(cost):
-    assert answer(compared(cost, jitter=0.5)).startswith(
+    assert does_it_pay(compared(cost, jitter=0.5)).startswith(
         f"No difference beyond noise: recommended reached the target in {cost:.2f} (95% "
     )
 
 
 def test_the_answer_is_no_where_the_interval_is_above_one():
-    assert answer(compared(1.5, jitter=0.1)).startswith("No: recommended reached the target in 1.50 (95% ")
+    assert does_it_pay(compared(1.5, jitter=0.1)).startswith("No: recommended reached the target in 1.50 (95% ")
 
 
 def test_what_is_cheaper_beyond_noise_is_named_before_what_only_seems_cheaper():
     sure, unsure = (rows_of(name, PLAIN, seeds=5, cost=cost) for name, cost in (("sure", 0.7), ("unsure", 0.6)))
     unsure = [replace(one, processor_seconds=one.processor_seconds * (0.2 + 0.4 * one.seed)) for one in unsure]
-    told = answer(standings(rows_of(BASELINE, PLAIN, seeds=5), unsure, sure))
+    told = does_it_pay(standings(rows_of(BASELINE, PLAIN, seeds=5), unsure, sure))
     assert told.startswith("Yes: sure, the cheapest of 2, reached")
 
 
 @pytest.mark.parametrize(("seeds", "few"), [(1, "1 seed"), (3, "3 seeds")])
 def test_few_seeds_cannot_tell_anything_from_noise(seeds, few):
-    told = answer(compared(0.5, seeds=seeds))
+    told = does_it_pay(compared(0.5, seeds=seeds))
     assert told.startswith("Not known: recommended reached the target in 0.50 of the processor time")
     assert told.endswith(f", but {few} cannot tell that from noise. Ask again with --seeds 5 or more.")
     assert "interval" not in told
@@ -141,11 +141,11 @@ def test_few_seeds_cannot_tell_anything_from_noise(seeds, few):
 def test_where_the_smallest_budget_is_enough_nothing_is_known_and_it_says_what_to_do():
     flat = dict.fromkeys(PLAIN, 90.0)
     found = standings(rows_of(BASELINE, flat), rows_of("other", flat))
-    assert answer(found).startswith(
+    assert does_it_pay(found).startswith(
         "Not known: random reshuffling reached the target with the smallest budget already."
     )
     assert cells(found.row("other"))[2:4] == ["unknown", "unknown"]
-    assert answer(standings(rows_of(BASELINE, PLAIN))) == "Nothing was compared with random reshuffling."
+    assert does_it_pay(standings(rows_of(BASELINE, PLAIN))) == "Nothing was compared with random reshuffling."
 
 
 def test_noise_of_more_than_a_point_is_warned_of():
@@ -161,4 +161,4 @@ def test_noise_of_more_than_a_point_is_warned_of():
 def test_an_ordering_of_ones_own_is_called_by_its_name():
     found = standings(rows_of(BASELINE, PLAIN), rows_of("mine:Rule@0123abcd", PLAIN))
     assert cells(found.row("mine:Rule@0123abcd"))[0] == "mine:Rule"
-    assert "@" not in answer(found)
+    assert "@" not in does_it_pay(found)

@@ -25,7 +25,7 @@ def offline(monkeypatch, tmp_path):
 
 
 def test_without_a_network_the_shipped_part_is_used_and_it_says_so(offline, tmp_path, capsys):
-    asked = command.Request(Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), probe_only=True)
+    asked = command.ComparisonRequest(Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), probe_only=True)
     command.compare(asked, tmp_path / "out")
     told = " ".join(capsys.readouterr().out.split())
     assert "MNIST could not be downloaded: its shipped part is used, 5,000 examples to train on and 1,000 to" in told
@@ -41,7 +41,9 @@ def test_the_shipped_part_is_a_task_of_its_own_and_its_examples_are_those_of_the
 
 
 def test_a_directory_that_was_named_has_to_have_the_files(offline, tmp_path):
-    asked = command.Request(Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data_dir=tmp_path, probe_only=True)
+    asked = command.ComparisonRequest(
+        Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data_dir=tmp_path, probe_only=True
+    )
     with pytest.raises(data_sets.DatasetNotFoundError, match="MNIST was not found: not in"):
         command.compare(asked, tmp_path / "out")
 

@@ -101,7 +101,7 @@ def test_columns_say_where_a_row_is_from(out, tmp_path):
 
 
 def test_a_column_that_only_some_runs_have_is_empty_in_the_others(tmp_path):
-    old, new = (far.recipe("far", name, "constant") for name in ("random", "descending"))
+    old, new = (far.far_recipe("far", name, "constant") for name in ("random", "descending"))
     with Store(tmp_path) as store:
         store.add(old, 0, made_up_rows(0, ("epoch", "loss")), 1.0)
         store.add(new, 0, made_up_rows(1, ("epoch", "loss", "excess")), 1.0)
@@ -130,7 +130,7 @@ def test_without_a_store_the_shipped_results_are_written(tmp_path):
     assert not (tmp_path / "nothing").exists()
     assert {path.name for path in files} == {path.name for path in (tmp_path / "to").iterdir()}
     summary = shipped.summary_of(tmp_path / "nothing")
-    recipe = far.recipe("far", "descending", "1/(1+t)")
+    recipe = far.far_recipe("far", "descending", "1/(1+t)")
     runs = summary.get(recipe)
     chosen = [
         ("setting_problem", "=", "far"),

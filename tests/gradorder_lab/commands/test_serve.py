@@ -15,7 +15,7 @@ import pytest
 from processes import interpreter, next_line
 
 from gradorder_lab.commands import progress, serve
-from gradorder_lab.commands.progress import Plan, Progress
+from gradorder_lab.commands.progress import ReproductionPlan, ReproductionProgress
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper import EXPERIMENTS, far
 from gradorder_lab.runs.store import Store
@@ -26,13 +26,15 @@ NUM_RECIPES = len(EXPERIMENTS["synthetic-far"].recipes("mini"))
 
 def add_runs(out, *seeds, recipes=None):
     with Store(out) as store:
-        for recipe in recipes or far.recipes():
+        for recipe in recipes or far.far_recipes():
             for seed in seeds:
                 store.add(recipe, seed, ROWS, 0.1)
 
 
 def plan_of(num_finished=0, started=None, process=None, seeds=2):
-    return Plan("mini", {"synthetic-far": seeds}, num_finished, started or time.time(), process or os.getpid())
+    return ReproductionPlan(
+        "mini", {"synthetic-far": seeds}, num_finished, started or time.time(), process or os.getpid()
+    )
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ def test_a_store_that_is_no_store_is_an_answer_not_a_crash(listening, tmp_path):
 def test_progress_counts_planned_runs_only(tmp_path):
     add_runs(tmp_path, 0, 5)
     with Store(tmp_path) as store:
-        found = Progress.of(plan_of(started=1000.0), store, now=1060.0)
+        found = ReproductionProgress.of(plan_of(started=1000.0), store, now=1060.0)
     assert found.parts == (progress.Done("synthetic-far", NUM_RECIPES, 2 * NUM_RECIPES),)
     assert found.is_running
     assert found.runs_per_minute == NUM_RECIPES
@@ -123,7 +125,7 @@ def test_progress_counts_planned_runs_only(tmp_path):
 def test_what_was_there_before_is_no_speed(tmp_path):
     add_runs(tmp_path, 0)
     with Store(tmp_path) as store:
-        found = Progress.of(plan_of(num_finished=NUM_RECIPES, started=1000.0), store, now=1060.0)
+        found = ReproductionProgress.of(plan_of(num_finished=NUM_RECIPES, started=1000.0), store, now=1060.0)
     assert (found.runs_per_minute, found.seconds_left) == (None, None)
 
 
@@ -132,19 +134,19 @@ def test_a_finished_or_dead_run_is_not_running(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     with Store(tmp_path) as store:
-        assert not Progress.of(plan_of(), store, time.time() + 1).is_running
-        assert Progress.of(plan_of(seeds=3), store, time.time() + 1).is_running
-        assert not Progress.of(plan_of(seeds=3, process=ended.pid), store, time.time() + 1).is_running
+        assert not ReproductionProgress.of(plan_of(), store, time.time() + 1).is_running
+        assert ReproductionProgress.of(plan_of(seeds=3), store, time.time() + 1).is_running
+        assert not ReproductionProgress.of(plan_of(seeds=3, process=ended.pid), store, time.time() + 1).is_running
 
 
 def test_a_plan_comes_back_and_what_is_no_plan_does_not(tmp_path):
-    assert Plan.load(tmp_path) is None
+    assert ReproductionPlan.load(tmp_path) is None
     plan_of().save(tmp_path)
-    assert Plan.load(tmp_path).seeds == {"synthetic-far": 2}
+    assert ReproductionPlan.load(tmp_path).seeds == {"synthetic-far": 2}
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
     for text in ("", "[]", "{}", '{"size": "mini"}'):
         (tmp_path / "plan.json").write_text(text)
-        assert Plan.load(tmp_path) is None
+        assert ReproductionPlan.load(tmp_path) is None
 
 
 def test_the_page_is_made_again_for_new_runs_but_not_all_the_time(tmp_path, monkeypatch):
@@ -156,13 +158,13 @@ def test_the_page_is_made_again_for_new_runs_but_not_all_the_time(tmp_path, monk
         now[0] += 1
         return f"runs: {page.coverage['synthetic-far'].num_run}"
 
-    monkeypatch.setattr(serve, "render", render)
+    monkeypatch.setattr(serve, "render_page", render)
     live = serve.LivePage(tmp_path, clock=lambda: now[0])
-    add_runs(tmp_path, 0, recipes=far.recipes()[:1])
+    add_runs(tmp_path, 0, recipes=far.far_recipes()[:1])
     assert live.whole() == "runs: 1"
     assert live.update() == "runs: 1"
     assert len(rendered) == 2
-    add_runs(tmp_path, 0, recipes=far.recipes()[:2])
+    add_runs(tmp_path, 0, recipes=far.far_recipes()[:2])
     assert live.progress()["version"] == "1"
     assert live.whole() == "runs: 1"
     now[0] += 9 * 2
@@ -178,11 +180,11 @@ def test_only_recipes_with_new_runs_are_read_again(tmp_path, monkeypatch):
     read = []
     original = Store.rows
     monkeypatch.setattr(Store, "rows", lambda self, recipe: read.append(recipe) or original(self, recipe))
-    add_runs(tmp_path, 1, recipes=far.recipes()[:1])
+    add_runs(tmp_path, 1, recipes=far.far_recipes()[:1])
     second = live._summary()
-    assert read == [far.recipes()[0].identity]
-    assert second.get(far.recipes()[0]).seeds.tolist() == [0, 1]
-    assert second.get(far.recipes()[1]) is first.get(far.recipes()[1])
+    assert read == [far.far_recipes()[0].identity]
+    assert second.get(far.far_recipes()[0]).seeds.tolist() == [0, 1]
+    assert second.get(far.far_recipes()[1]) is first.get(far.far_recipes()[1])
 
 
 def test_a_port_in_use_is_refused(listening, tmp_path):

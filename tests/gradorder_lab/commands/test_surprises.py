@@ -76,7 +76,7 @@ def lowest(problem_of):
 
 def test_far_from_the_optimum_the_decreasing_order_is_better(tmp_path):
     """C4: the paper has it the other way round."""
-    found = judged(tmp_path, far.recipe("far", "random", "1/(1+t)"), far.recipe("far", "descending", "1/(1+t)"))
+    found = judged(tmp_path, far.far_recipe("far", "random", "1/(1+t)"), far.far_recipe("far", "descending", "1/(1+t)"))
     random, descending = (ends(start=(-9.0, -9.0), is_far=True, is_descending=way) for way in (False, True))
     excess = descending - lowest(synthetic.far)
     assert found.mean == pytest.approx((random - descending).mean() / excess.mean(), rel=1e-9)
@@ -87,7 +87,7 @@ def test_far_from_the_optimum_the_decreasing_order_is_better(tmp_path):
 def test_a_constant_step_tells_the_orders_apart(tmp_path):
     """C1: on synthetic data the orders do not end at about the same loss."""
     names = ("descending", "random")
-    found = judged(tmp_path, *(orders.recipe("synthetic", "synthetic", name, "constant") for name in names))
+    found = judged(tmp_path, *(orders.order_recipe("synthetic", "synthetic", name, "constant") for name in names))
     descending, random = (ends(is_descending=way, steps=lambda _: 1e-4) for way in (True, False))
     excess = random - lowest(synthetic.near)
     assert found.mean == pytest.approx((descending - random).mean() / excess.mean(), rel=1e-9)
@@ -98,7 +98,7 @@ def test_a_constant_step_tells_the_orders_apart(tmp_path):
 def test_selection_against_no_selection(tmp_path, cell):
     """C6: what selection gains over no selection at equal epochs."""
     step = ("1/(1+t)", "start")
-    ours, theirs = (selection.recipe("synthetic", "descending", step, one) for one in (cell, None))
+    ours, theirs = (selection.selection_recipe("synthetic", "descending", step, one) for one in (cell, None))
     found = judged(tmp_path, ours, theirs)
     size = round(cell[0] * 32)
     selected = ends(is_descending=True, warm_up=switch.WARM_UP, keep=(size, cell[1]))

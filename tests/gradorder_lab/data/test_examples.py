@@ -12,14 +12,14 @@ def whole():
 
 
 def test_held_out_and_kept_are_all(whole):
-    kept, held = Subset.of(whole).without(300, torch.Generator().manual_seed(0))
+    kept, held = Subset.of(whole).without(300)
     inputs = [part.batch(torch.arange(len(part)))[0].flatten().tolist() for part in (kept, held)]
     assert len(inputs[1]) == 300
     assert sorted(inputs[0] + inputs[1]) == list(range(2000))
 
 
 def test_labels_go_with_their_inputs(whole):
-    kept, _ = Subset.of(whole).without(300, torch.Generator().manual_seed(0))
+    kept, _ = Subset.of(whole).without(300)
     inputs, labels = kept.batch([5, 17, 1200])
     assert torch.equal(labels, inputs.flatten().long() % 4)
     assert torch.equal(kept.labels[[5, 17, 1200]], labels)
@@ -62,8 +62,8 @@ def test_terrain_is_the_same_every_time_and_uneven():
 def test_snippets_are_text_of_their_module():
     train, test, _ = snippets.snippets()
     (tokens, labels), test_tokens = (train.inputs, train.labels), test.inputs
-    assert tokens.shape[1] == snippets.LENGTH
-    assert tokens.max() < snippets.VOCABULARY
+    assert tokens.shape[1] == snippets.SNIPPET_LENGTH
+    assert tokens.max() < snippets.NUM_CHARACTERS
     assert abs(len(test_tokens) / (len(tokens) + len(test_tokens)) - 0.2) < 0.01
     import argparse  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415

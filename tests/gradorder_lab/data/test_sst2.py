@@ -28,7 +28,7 @@ def directory(tmp_path, monkeypatch):
 def test_words_are_numbered_by_how_frequent_they_are_in_the_training_part(directory):
     train, test, num_classes = sst2.sst2(directory)
     assert num_classes == 2
-    assert train.inputs.shape == (3, sst2.LENGTH)
+    assert train.inputs.shape == (3, sst2.PHRASE_LENGTH)
     # a, bad, film and good twice each, by the alphabet; then the comma
     assert [row[row > 0].tolist() for row in train.inputs] == [[2, 5, 4], [2, 3, 6, 3, 4], [5]]
     assert train.labels.tolist() == [1, 0, 1]
@@ -37,7 +37,7 @@ def test_words_are_numbered_by_how_frequent_they_are_in_the_training_part(direct
 
 
 def test_rare_words_share_a_number(directory, monkeypatch):
-    monkeypatch.setattr(sst2, "VOCABULARY", 4)
+    monkeypatch.setattr(sst2, "NUM_WORDS", 4)
     train, _, _ = sst2.sst2(directory)
     assert train.inputs.max() == 3
     assert train.inputs[0, :3].tolist() == [2, sst2.UNKNOWN, sst2.UNKNOWN]

@@ -13,7 +13,7 @@ from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
-from gradorder_lab.data.tiny_shakespeare import LENGTH, tiny_shakespeare
+from gradorder_lab.data.tiny_shakespeare import WINDOW_LENGTH, tiny_shakespeare
 from gradorder_lab.models import CausalConvNet
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training.evaluation import evaluate
@@ -38,7 +38,7 @@ def test_windows_follow_each_other_and_targets_are_the_next_characters(directory
     assert TEXT.startswith(spelt)
     assert len(spelt) == 3584  # of 3600: windows of 64
     assert "".join(characters[code] for code in train.labels.flatten()) == TEXT[1:3585]
-    assert "".join(characters[code] for code in test.inputs.flatten()) == TEXT[3600 : 3600 + 6 * LENGTH]
+    assert "".join(characters[code] for code in test.inputs.flatten()) == TEXT[3600 : 3600 + 6 * WINDOW_LENGTH]
 
 
 def test_what_is_missing_or_too_short_is_said(directory):

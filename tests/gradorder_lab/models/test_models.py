@@ -1,5 +1,7 @@
 import pytest
 import torch
+from decoder import DecoderLanguageModel
+from unet import UNet
 
 from gradorder_lab import models
 
@@ -23,9 +25,9 @@ def num_parameters(model):
         (models.resnet20(), torch.randn(2, 3, 32, 32), (2, 10)),
         (models.resnet18(width=8), torch.randn(2, 3, 32, 32), (2, 100)),
         (models.TransformerClassifier(width=16, depth=2, feedforward=32), TOKENS, (2, 10)),
-        (models.DecoderLanguageModel(vocabulary=50, width=16, feedforward=32), TOKENS, (2, 3, 50)),
+        (DecoderLanguageModel(vocabulary=50, width=16, feedforward=32), TOKENS, (2, 3, 50)),
         (models.RecurrentClassifier(inputs=5), torch.randn(2, 7, 5), (2, 10)),
-        (models.UNet(channels=3, classes=4, width=8), torch.randn(2, 3, 16, 24), (2, 4, 16, 24)),
+        (UNet(channels=3, classes=4, width=8), torch.randn(2, 3, 16, 24), (2, 4, 16, 24)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
 )
@@ -56,13 +58,13 @@ def test_a_shortcut_without_parameters_keeps_pixels_and_adds_zeros():
 
 
 def test_tied_weights_are_tied():
-    model = models.DecoderLanguageModel(vocabulary=50, width=16, feedforward=32)
+    model = DecoderLanguageModel(vocabulary=50, width=16, feedforward=32)
     assert model.head.weight is model.embedding.weight
     assert "head.weight" not in dict(model.named_parameters())
 
 
 def test_a_decoder_does_not_see_the_future():
-    model = models.DecoderLanguageModel(vocabulary=50, width=16, feedforward=32)
+    model = DecoderLanguageModel(vocabulary=50, width=16, feedforward=32)
     tokens = torch.tensor([[3, 1, 4, 1, 5]])
     changed = torch.tensor([[3, 1, 4, 9, 2]])
     first, second = model(tokens), model(changed)
@@ -74,4 +76,4 @@ def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="size must be a multiple of 4"):
         models.conv_net(size=30)
     with pytest.raises(ValueError, match="width must be a multiple of heads"):
-        models.DecoderLanguageModel(width=10, heads=4)
+        DecoderLanguageModel(width=10, heads=4)

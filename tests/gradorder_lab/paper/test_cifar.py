@@ -20,7 +20,7 @@ def as_the_paper_says(method, sort, start):
 
 
 def summary_of(found, num_seeds=6, train_accuracy=99.0):
-    recipes = [recipe for data in cifar.TITLES for recipe in cifar.recipes(data, "cpu")]
+    recipes = [recipe for data in cifar.NET_OF for recipe in cifar.cifar_recipes(data, "cpu")]
     return Summary(
         {
             one.identity: RecipeSummary.of(
@@ -96,9 +96,9 @@ def test_the_best_start_is_judged_on_both_mini_algorithms_against_both_starts_on
 def test_comparisons_that_hold_by_themselves_may_not_hold_together():
     """Eight differences whose spread leaves a p between 0.05 / 8 and 0.05 each."""
     recipes = dict(summary_of(as_the_paper_says).recipes)
-    for data in cifar.TITLES:
+    for data in cifar.NET_OF:
         for method in cifar.MINIS:
-            late = cifar.recipe(data, "cpu", method, cifar.LATE).identity
+            late = cifar.cifar_recipe(data, "cpu", method, cifar.LATE).identity
             noisy = recipes[late].last["test_accuracy"] + 5 * NOISE
             recipes[late] = replace(recipes[late], last={**recipes[late].last, "test_accuracy": noisy})
     claim = judged(Summary(recipes))["C13"]

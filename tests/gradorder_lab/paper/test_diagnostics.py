@@ -1,15 +1,26 @@
 import csv
+import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
 
 import gradorder as go
-from gradorder_lab.paper import diagnostics, grey_images
+from gradorder_lab.paper import grey_images
 from gradorder_lab.paper.network import begin
 from gradorder_lab.runs.recipe import Workspace
 
-RESULTS = Path(__file__).parents[3] / "results" / "epoch_diagnostics.csv"
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "results" / "epoch_diagnostics.csv"
+
+
+@pytest.fixture(scope="module")
+def diagnostics():
+    script = ROOT / "benchmarks" / "epoch_diagnostics.py"
+    spec = importlib.util.spec_from_file_location("epoch_diagnostics", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +32,7 @@ def _one_thread():
 
 
 @pytest.mark.parametrize("way", ["contiguous", "half dealt"])
-def test_the_written_rows_are_found_again(way):
+def test_the_written_rows_are_found_again(diagnostics, way):
     with RESULTS.open(newline="") as file:
         written = [row for row in csv.DictReader(file) if (row["examples"], row["way"]) == ("4480", way)]
     found = list(diagnostics.rows(4480, way))
@@ -32,9 +43,9 @@ def test_the_written_rows_are_found_again(way):
             assert row[name] == value if name == "way" else float(row[name]) == pytest.approx(float(value), rel=0.02)
 
 
-def test_an_epoch_in_tenths_is_the_epoch():
+def test_an_epoch_in_tenths_is_the_epoch(diagnostics):
     """The same weights as a loop over the sampler's batches, and numbers that a hand would write down."""
-    recipe = grey_images.recipe("mnist", "mini", "2-layer", 128, ("full ordered", "first"))
+    recipe = grey_images.grey_recipe("mnist", "mini", "2-layer", 128, ("full ordered", "first"))
     run, by_hand = (begin(recipe, 1, Workspace()) for _ in range(2))
     scores = go.gradient_norms(by_hand.model, by_hand.train.batch(range(5000)))
     batches = list(by_hand.batches(0))

@@ -15,7 +15,7 @@ NOISE = np.array([-0.02, 0.01, 0.0, 0.02, -0.01])
 def summary_of(accuracy):
     """Runs of five seeds; `accuracy` (variant, step size, split) -> percent."""
     recipes = {
-        (variant, step): tuned_steps.recipe("mnist", variant, step)
+        (variant, step): tuned_steps.tuned_recipe("mnist", variant, step)
         for variant in tuned_steps.VARIANTS
         for step in tuned_steps.STEP_SIZES
     }
@@ -51,19 +51,19 @@ def held_out_disagrees(variant, step, split):
 
 
 def outcomes(summary, reading):
-    claim = grey_images.claim("mnist", summary)
+    claim = grey_images.most_accurate("mnist", summary)
     found = [one for one in tuned_steps.comparisons("mnist", summary) if one.reading == reading]
-    assert set(found) <= set(grey_images._comparisons("mnist", "cpu", summary))
+    assert set(found) <= set(grey_images._most_accurate("mnist", "cpu", summary))
     return {claim.outcome_of(one) for one in found}
 
 
 def test_an_order_that_only_acts_like_a_larger_step_gains_nothing_with_steps_of_its_own():
     summary = summary_of(like_a_larger_step)
-    assert tuned_steps.chosen("mnist", RANDOM, summary) == 0.4
-    assert tuned_steps.chosen("mnist", WITHIN, summary) == 0.2
+    assert tuned_steps.chosen_step_size("mnist", RANDOM, summary) == 0.4
+    assert tuned_steps.chosen_step_size("mnist", WITHIN, summary) == 0.2
     assert outcomes(summary, "sort within, each with its own step size") == {"fails"}
     assert outcomes(summary, "sort within, full random's step size for all") == {"fails"}
-    said = tuned_steps.answer("mnist", summary)
+    said = tuned_steps.step_size_answer("mnist", summary)
     assert "with 0.1 for all" in said.lower()
     assert "-1.00 pt" in said
     assert "0.4 for full random and 0.2 for sort within, by +0.00 pt [" in said
@@ -73,8 +73,8 @@ def test_an_order_that_only_acts_like_a_larger_step_gains_nothing_with_steps_of_
 def test_an_order_that_is_better_at_any_step_gains_with_its_own_too():
     summary = summary_of(better_at_any_step)
     assert outcomes(summary, "sort within, each with its own step size") == {"holds"}
-    assert tuned_steps.answer("mnist", summary).endswith("the gain is not the effect of a larger step alone.")
-    (table,) = tuned_steps.tables("mnist", "MNIST", summary)
+    assert tuned_steps.step_size_answer("mnist", summary).endswith("the gain is not the effect of a larger step alone.")
+    (table,) = tuned_steps.tuned_tables("mnist", summary)
     assert {row[-3] for row in table.rows} == {"0.8, an edge"}
 
 
@@ -84,23 +84,23 @@ def test_too_few_seeds_say_neither_that_there_is_a_gain_nor_that_there_is_none()
         identity: RecipeSummary.of({0: {name: values[:1] for name, values in runs.last.items()}})
         for identity, runs in whole.recipes.items()
     }
-    assert tuned_steps.answer("mnist", Summary(one_seed)).endswith("larger step these runs cannot say.")
+    assert tuned_steps.step_size_answer("mnist", Summary(one_seed)).endswith("larger step these runs cannot say.")
 
 
 def test_the_test_images_have_no_say_in_the_choice():
     summary = summary_of(held_out_disagrees)
-    assert tuned_steps.chosen("mnist", RANDOM, summary) == max(tuned_steps.STEP_SIZES)
+    assert tuned_steps.chosen_step_size("mnist", RANDOM, summary) == max(tuned_steps.STEP_SIZES)
 
 
 def test_nothing_is_chosen_before_every_step_size_was_run():
     whole = summary_of(like_a_larger_step)
-    missing = tuned_steps.recipe("mnist", RANDOM, tuned_steps.STEP_SIZES[-1]).identity
+    missing = tuned_steps.tuned_recipe("mnist", RANDOM, tuned_steps.STEP_SIZES[-1]).identity
     summary = Summary({identity: runs for identity, runs in whole.recipes.items() if identity != missing})
-    assert tuned_steps.chosen("mnist", RANDOM, summary) is None
+    assert tuned_steps.chosen_step_size("mnist", RANDOM, summary) is None
     assert outcomes(summary, "sort within, full random's step size for all") == {None}
     assert outcomes(summary, "sort within, each with its own step size") == {None, "fails"}  # mini random is there
-    assert "not known yet" in tuned_steps.answer("mnist", summary)
-    (table,) = tuned_steps.tables("mnist", "MNIST", summary)
+    assert "not known yet" in tuned_steps.step_size_answer("mnist", summary)
+    (table,) = tuned_steps.tuned_tables("mnist", summary)
     assert [row[-3] for row in table.rows] == ["-", "0.4", "0.2", "0.4"]
     assert table.rows[0][len(tuned_steps.STEP_SIZES)] == "-"
 
@@ -148,7 +148,7 @@ def test_a_step_size_that_is_too_large_is_judged_by_what_it_has(sort):
 
 
 def test_the_search_is_an_experiment_of_its_own_that_feeds_the_claims():
-    for data, claim in grey_images.CLAIMS.items():
+    for data, claim in grey_images.MOST_ACCURATE_CLAIMS.items():
         experiment = paper.EXPERIMENTS[tuned_steps.name_of(data)]
         assert claim in experiment.claims
         assert experiment.recipes("mini") == []

@@ -15,10 +15,10 @@ from gradorder_lab.training.convex import ConvexRecipe, problem_hash
 @pytest.fixture(autouse=True)
 def _read_again():
     """What is read or made once per process."""
-    for kept in (network.load_images, network._images_hash, network._model_hash):
+    for kept in (network.load_images, network._looked_for, network._images_hash, network._model_hash):
         kept.cache_clear()
     yield
-    for kept in (network.load_images, network._images_hash, network._model_hash):
+    for kept in (network.load_images, network._looked_for, network._images_hash, network._model_hash):
         kept.cache_clear()
 
 
@@ -50,6 +50,7 @@ def test_a_hash_is_that_of_the_numbers(monkeypatch):
 
     monkeypatch.setattr(data, "load", changed)
     network.load_images.cache_clear()
+    network._looked_for.cache_clear()
     assert facts_of("mnist")[name] != before
     assert problem_hash("iris literal") == problem_hash("iris literal") != problem_hash("iris scaled")
 
@@ -86,3 +87,18 @@ def test_runs_on_other_data_are_not_mixed(tmp_path):
         pass
     with pytest.raises(StoreError, match=r"holds runs with another iris \(aaaa, now bbbb\): choose another --out"):
         Store(tmp_path, {f"{CONTENT}iris": "bbbb"})
+
+
+def test_what_is_not_there_is_looked_for_once_and_said_before_anything_is_run(monkeypatch, tmp_path):
+    asked_for = []
+
+    def not_there(name, **_):
+        asked_for.append(name)
+        raise data.DatasetNotFoundError(f"{name} was not found")
+
+    monkeypatch.setattr(data, "load", not_there)
+    monkeypatch.setattr(reproduce.sweep, "run_all", lambda *_, **__: pytest.fail("nothing is to be run"))
+    assert len(EXPERIMENTS["mnist"].recipes("cpu")) > 10
+    with pytest.raises(data.DatasetNotFoundError, match="mnist was not found"):
+        reproduce.reproduce(["iris", "mnist"], tmp_path, reproduce.Reproduction("cpu"))
+    assert asked_for == ["mnist"]

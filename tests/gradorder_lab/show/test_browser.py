@@ -334,7 +334,7 @@ def test_no_serious_barrier(opened, shipped_address, viewport, scheme):
 
 def test_hostile_names_stay_text(opened, full_summary, tmp_path):
     path = tmp_path / "hostile.html"
-    path.write_text(writing.render(hostile_page(full_summary)), encoding="utf-8")
+    path.write_text(writing.render_page(hostile_page(full_summary)), encoding="utf-8")
     page = opened(path.as_uri())
     dialogs = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))

@@ -12,8 +12,8 @@ from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.show.comparison import Plot, cost_of_asking, render, write_comparison
-from gradorder_lab.show.standings import answer, warning
+from gradorder_lab.show.comparison import Plot, cost_of_asking, render_comparison, write_comparison
+from gradorder_lab.show.standings import does_it_pay, warning
 from gradorder_lab.show.styles import line_styles
 
 PLAIN = {0.25: 86.0, 0.5: 88.0, 1.0: 90.0}
@@ -29,13 +29,13 @@ RUNS = [*SEARCHED, *rows_of(BASELINE, PLAIN, seeds=5), *rows_of(RECOMMENDED, PLA
 
 def shown(runs, contest=CONTEST):
     found = Standings.of("rings", 0.5, runs)
-    return found, html.unescape(render(contest, found, runs))
+    return found, html.unescape(render_comparison(contest, found, runs))
 
 
 def test_the_page_has_the_answer_the_table_the_budgets_the_steps_and_the_cost():
     found, page = shown(RUNS)
-    assert answer(found) in page
-    assert answer(found).startswith("Yes: recommended")
+    assert does_it_pay(found) in page
+    assert does_it_pay(found).startswith("Yes: recommended")
     assert cost_of_asking(RUNS) in page
     assert "90.10% (89.90 to 90.30)" in page
     assert '<span class="chosen">0.1: 80.90%</span>' in page
@@ -64,7 +64,7 @@ def test_noise_is_warned_of_on_the_page():
 def test_names_are_text_and_never_markup():
     evil = "<script>alert(1)</script>:Rule@0123abcd"
     runs = [*RUNS, *rows_of(evil, PLAIN, seeds=5)]
-    text = render(CONTEST, Standings.of("rings", 0.5, runs), runs)
+    text = render_comparison(CONTEST, Standings.of("rings", 0.5, runs), runs)
     assert "<script" not in text
     assert "&lt;script" in text
 

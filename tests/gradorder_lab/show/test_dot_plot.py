@@ -1,6 +1,6 @@
 import pytest
 
-from gradorder_lab.show.dot_plot import Dot, DotPlot, place
+from gradorder_lab.show.dot_plot import Dot, DotPlot, cost_place
 
 DOTS = [
     Dot("one", "rare", None),
@@ -32,4 +32,4 @@ def test_a_method_in_a_sentence():
 
 @pytest.mark.parametrize(("cost", "expected"), [(1, 50), (0.5, 25), (2, 75), (0.01, 0), (9, 100)])
 def test_half_and_twice_the_cost_are_equally_far_from_the_line(cost, expected):
-    assert place(cost) == expected
+    assert cost_place(cost) == expected

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gradorder_lab.judge.claims import Comparison
 from gradorder_lab.judge.statistics import Effect
-from gradorder_lab.show.forest import TICKS, ForestLine, place
+from gradorder_lab.show.forest import EFFECT_TICKS, ForestLine, effect_place
 
 shares = st.floats(-1e6, 1e6)
 
@@ -13,8 +13,8 @@ shares = st.floats(-1e6, 1e6)
 @given(shares, shares)
 def test_places_keep_the_order_and_the_axis(one, other):
     low, high = sorted((one, other))
-    assert 0 <= place(low) <= place(high) <= 100
-    assert math.isclose(place(-one), 100 - place(one), abs_tol=0.011)
+    assert 0 <= effect_place(low) <= effect_place(high) <= 100
+    assert math.isclose(effect_place(-one), 100 - effect_place(one), abs_tol=0.011)
 
 
 def line(kind):
@@ -27,7 +27,7 @@ def test_marks_and_the_claimed_part():
     assert lower.low < lower.mean < lower.high < 50
     assert lower.claimed == (0, 50)
     assert line("different").claimed is None
-    assert line("equal").claimed == (place(-1), place(1))
+    assert line("equal").claimed == (effect_place(-1), effect_place(1))
 
 
 def test_an_interval_without_bounds_reaches_the_edges():
@@ -37,4 +37,4 @@ def test_an_interval_without_bounds_reaches_the_edges():
 
 
 def test_ticks():
-    assert [tick.text for tick in TICKS] == ["−20×", "−1×", "+1×", "+20×"]
+    assert [tick.text for tick in EFFECT_TICKS] == ["−20×", "−1×", "+1×", "+20×"]

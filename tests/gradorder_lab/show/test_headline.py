@@ -7,9 +7,9 @@ from gradorder_lab.show import headline
 from gradorder_lab.show.headline import headline_of
 
 RANDOM, MINI_RANDOM, WITHIN = (
-    grey_images.recipe("mnist", "cpu", "2-layer", 128, method) for method in grey_images.VARIANTS["within"]
+    grey_images.grey_recipe("mnist", "cpu", "2-layer", 128, method) for method in grey_images.VARIANTS_BY_SORT["within"]
 )
-LATE = grey_images.recipe("mnist", "cpu", "2-layer", 128, ("mini ordered", "first"), grey_images.LATE)
+LATE = grey_images.grey_recipe("mnist", "cpu", "2-layer", 128, ("mini ordered", "first"), grey_images.LATE)
 TASK = "mnist, 2-layer, batch 128, 10 epochs, size cpu"
 
 
@@ -66,7 +66,7 @@ def test_strategies_are_medians_over_the_tasks_where_they_got_there():
     for data in ("mnist", "fashion-mnist"):
         for net, epoch in (("2-layer", 1), ("7-layer", 2)):
             random, *_, within = (
-                grey_images.recipe(data, "cpu", net, 128, one) for one in grey_images.VARIANTS["within"]
+                grey_images.grey_recipe(data, "cpu", net, 128, one) for one in grey_images.VARIANTS_BY_SORT["within"]
             )
             tasks[random.identity] = runs([10, 20, 30, 90])
             reached = [10, *([20] * (epoch - 1)), *([90] * (4 - epoch))]

@@ -9,17 +9,17 @@ from chromium import until
 
 from gradorder_lab import paper
 from gradorder_lab.commands import serve
-from gradorder_lab.commands.progress import Plan
+from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.paper import far
 from gradorder_lab.runs.store import Store
 
 SEEDS = 3
-NUM_PLANNED = SEEDS * len(far.recipes())
+NUM_PLANNED = SEEDS * len(far.far_recipes())
 
 
 def add_runs(out, *seeds, recipes=None):
     with Store(out) as store:
-        for number, recipe in enumerate(recipes or far.recipes()):
+        for number, recipe in enumerate(recipes or far.far_recipes()):
             for seed in seeds:
                 rng = np.random.default_rng((number, seed))
                 excess = np.sort(rng.uniform(0.1, 10, 6))[::-1]
@@ -51,7 +51,7 @@ def served(address, tmp_path):
     """The address of a page of runs, and what is behind it."""
     add_runs(tmp_path, 0)
     asked = [paper.EXPERIMENTS["synthetic-far"]]
-    Plan.of(asked, "mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
+    ReproductionPlan.of(asked, "mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
     return address, tmp_path
 
 

@@ -26,7 +26,7 @@ def scalars(directory):
 
 
 def test_every_column_is_a_scalar_at_its_step(tmp_path):
-    recipe = far.recipe("far", "descending", "1/(1+t)")
+    recipe = far.far_recipe("far", "descending", "1/(1+t)")
     log = TensorBoardLog(tmp_path / "made" / "here")
     log.add(recipe, 3, ROWS)
     found = scalars(log.path_of(recipe, 3))
@@ -43,7 +43,7 @@ def test_steps_are_updates_or_whole_epochs_or_places():
 
 
 def test_a_run_is_written_once_and_whole(tmp_path, monkeypatch):
-    recipe = far.recipe("far", "descending", "1/(1+t)")
+    recipe = far.far_recipe("far", "descending", "1/(1+t)")
     log = TensorBoardLog(tmp_path)
     with pytest.raises(IndexError):
         log.add(recipe, 0, ROWS | {"excess": np.array([1.0])})
@@ -58,7 +58,7 @@ def test_a_run_is_written_once_and_whole(tmp_path, monkeypatch):
 def test_other_settings_are_another_directory_with_a_safe_name(tmp_path):
     log = TensorBoardLog(tmp_path)
     recipes = [
-        far.recipe(problem, ordering, "1/(1+t)") for problem in far.READINGS for ordering in ("../../x", "random")
+        far.far_recipe(problem, ordering, "1/(1+t)") for problem in far.READINGS for ordering in ("../../x", "random")
     ]
     recipes += [replace(recipes[0], epochs=7), replace(recipes[0], epochs=8)]  # names show words only
     paths = [log.path_of(recipe, 0) for recipe in recipes]

@@ -24,7 +24,7 @@ def test_a_table_is_shown_as_it_is():
 
 def test_the_cifar_table_stands_beside_the_paper_s_in_80_columns(monkeypatch):
     monkeypatch.setattr(cifar, "_size", lambda *_: "cpu")
-    table, settings = cifar.tables("cifar10", Summary({}, ()))
+    table, settings = cifar.cifar_tables("cifar10", Summary({}, ()))
     text = shown(table)
     assert "…" not in text
     for name, numbers in cifar.PAPER["cifar10"].items():

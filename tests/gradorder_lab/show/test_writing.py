@@ -12,7 +12,7 @@ from benchmark_rows import rows_of
 from hostile_names import HOSTILE, hostile_page
 
 from gradorder_lab import paper, show
-from gradorder_lab.benchmark.rows import RESULTS, read_rows, write_rows
+from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows, write_rows
 from gradorder_lab.benchmark.standings import all_standings
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.judge.first_rule import first_verdict
@@ -201,7 +201,7 @@ def test_a_row_says_in_how_many_readings_it_holds_and_what_the_first_rule_said(f
 
 
 def test_what_was_run_before_stands_beside_it(full_summary, claims):
-    page = Parsed(writing.render(page_of(full_summary, before=full_summary)))
+    page = Parsed(writing.render_page(page_of(full_summary, before=full_summary)))
     for claim in claims:
         text = " ".join(page.row(claim.name)[0].split())
         is_open = claim.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
@@ -306,7 +306,7 @@ def test_what_is_missing_is_shown_with_the_command_that_fills_it(without_iris):
 def test_a_figure_with_some_curves_names_the_others(full_summary):
     recipes = [recipe for recipe in paper.EXPERIMENTS["synthetic"].recipes("cpu") if recipe.ordering != "flip-flop"]
     found = {name: runs for name, runs in full_summary.recipes.items() if '"flip-flop"' not in name}
-    page = Parsed(writing.render(page_of(Summary(found))))
+    page = Parsed(writing.render_page(page_of(Summary(found))))
     text = page.figure("synthetic")
     assert "gradorder reproduce synthetic --size cpu" in text
     assert "1/(1+t): flip-flop" in text
@@ -318,7 +318,7 @@ def test_a_figure_with_some_curves_names_the_others(full_summary):
 def test_seeds_that_no_two_methods_share_leave_all_experiments_to_be_run(full_summary):
     recipes = dict(full_summary.recipes)
     apart = {name: replace(runs, seeds=runs.seeds + 10 * number) for number, (name, runs) in enumerate(recipes.items())}
-    page = Parsed(writing.render(page_of(Summary(apart))))
+    page = Parsed(writing.render_page(page_of(Summary(apart))))
     assert "gradorder reproduce synthetic iris boston --size cpu" in page.row("C2")[0]
 
 
@@ -340,7 +340,7 @@ def test_hashes_of_the_data_are_shown_or_missed(full, full_summary):
     ((text, _),) = full.all("section", id="provenance")
     assert "Missing: the hashes of the data" in text
     known = replace(full_summary, environments=({"sha256 of iris literal": "0123456789abcdef"},))
-    ((text, _),) = Parsed(writing.render(page_of(known))).all("section", id="provenance")
+    ((text, _),) = Parsed(writing.render_page(page_of(known))).all("section", id="provenance")
     assert "0123456789abcdef" in text
     assert "hashes of the data" not in text
 
@@ -383,7 +383,7 @@ def test_the_benchmark_is_drawn_in_full(full):
     """A dot for every row of its table but the baseline's, and not a number lost."""
     ((text, _),) = full.all("section", id="benchmark")
     drawn = [attributes for _, attributes in full.all("svg") if attributes.get("class", "").startswith("dot ")]
-    dots = benchmark.dots(all_standings(read_rows(shipped.find_file(RESULTS))))
+    dots = benchmark.dots(all_standings(read_rows(shipped.find_file(BENCHMARK_RESULTS))))
     labels = [one["aria-label"].removesuffix(", 95% interval in brackets") for one in drawn if "aria-label" in one]
     rows = DotPlot.of(dots).rows.values()
     assert labels == [f"{dot.method} on {dot.task}: {dot.words}" for row in rows for dot in row if dot]
@@ -392,7 +392,7 @@ def test_the_benchmark_is_drawn_in_full(full):
 
 
 def test_the_benchmark_is_made_once_until_its_file_changes(tmp_path, monkeypatch):
-    path, task, accuracies = tmp_path / RESULTS, "terrain, 2-layer", {0.25: 75.0, 1.0: 77.0}
+    path, task, accuracies = tmp_path / BENCHMARK_RESULTS, "terrain, 2-layer", {0.25: 75.0, 1.0: 77.0}
     path.parent.mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(shipped, "find_file", lambda name: path)
     rows = rows_of("random reshuffling", accuracies, task=task)
@@ -418,7 +418,7 @@ def test_what_is_not_in_the_paper_s_text_is_folded(full):
 
 
 def test_hostile_strings_stay_text(full_summary, full):
-    whole = writing.render(hostile_page(full_summary))
+    whole = writing.render_page(hostile_page(full_summary))
     page = Parsed(whole)
     assert page.is_nested
     assert len(page.all("script")) == len(full.all("script")) == 3

@@ -182,7 +182,7 @@ def test_all_processes_start_from_the_weights_of_the_first():
 
 
 def test_the_identity_of_a_checkpoint_is_that_of_before_for_one_process(tmp_path, monkeypatch):
-    recipe = replace(grey_images.recipe("mnist", "mini", "2-layer", 128, ("mini ordered", "first")), epochs=3)
+    recipe = replace(grey_images.grey_recipe("mnist", "mini", "2-layer", 128, ("mini ordered", "first")), epochs=3)
     workspace = Workspace(checkpoints=tmp_path)
     assert recipe.checkpoint(1, workspace).name == "0a370e0d2eda44ce06315f63.pt"
     monkeypatch.setattr("gradorder_lab.paper.network.world_size", lambda: 2)
@@ -272,7 +272,7 @@ def program_in(folder, also=""):
 
 def few_runs():
     """The runs of the program above."""
-    return [replace(one, num_train=300) for one in grey_images.recipes("mnist", "mini")[:3]]
+    return [replace(one, num_train=300) for one in grey_images.grey_recipes("mnist", "mini")[:3]]
 
 
 def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
@@ -342,7 +342,7 @@ def test_what_torchrun_cannot_do_is_refused(tmp_path, monkeypatch, settings, sai
 def test_torchrun_with_one_process_is_no_group(monkeypatch):
     for name, value in {"TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
-    with processes.joined("mps"):
+    with processes.process_group("mps"):
         assert not dist.is_initialized()
         assert processes.is_first()
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")

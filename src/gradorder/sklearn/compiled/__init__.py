@@ -7,7 +7,7 @@ are avoided: both are what compiling costs.
 """
 
 from gradorder.sklearn.compiled.decorators import Array as Array
-from gradorder.sklearn.compiled.decorators import Rows as Rows
+from gradorder.sklearn.compiled.decorators import MatrixRows as MatrixRows
 from gradorder.sklearn.compiled.epochs import CONVERGED as CONVERGED
 from gradorder.sklearn.compiled.epochs import DIVERGED as DIVERGED
 from gradorder.sklearn.compiled.epochs import FINISHED as FINISHED
@@ -36,9 +36,9 @@ from gradorder.sklearn.compiled.rule import LOG_LOSS as LOG_LOSS
 from gradorder.sklearn.compiled.rule import MODIFIED_HUBER as MODIFIED_HUBER
 from gradorder.sklearn.compiled.rule import MULTINOMIAL as MULTINOMIAL
 from gradorder.sklearn.compiled.rule import QUARTIC as QUARTIC
-from gradorder.sklearn.compiled.rule import RANDOM as RANDOM
-from gradorder.sklearn.compiled.rule import RANDOM_ONCE as RANDOM_ONCE
 from gradorder.sklearn.compiled.rule import SEQUENTIAL as SEQUENTIAL
+from gradorder.sklearn.compiled.rule import SHUFFLED as SHUFFLED
+from gradorder.sklearn.compiled.rule import SHUFFLED_ONCE as SHUFFLED_ONCE
 from gradorder.sklearn.compiled.rule import SQUARED_ERROR as SQUARED_ERROR
 from gradorder.sklearn.compiled.rule import Rule as Rule
 from gradorder.sklearn.compiled.shuffling import shuffle as shuffle

@@ -11,7 +11,7 @@ from gradorder.compilation import compiled
 from gradorder.sklearn.compiled.vectors import FLAGS
 
 Array = np.ndarray[Any, Any]
-Rows = Any
+MatrixRows = Any
 """A C-contiguous matrix (n, d), or the three arrays of a CSR matrix as a tuple."""
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradorder.parts import ROUNDING
 from gradorder.sklearn.compiled import models, updates
-from gradorder.sklearn.compiled.decorators import Array, Rows, kept, part
+from gradorder.sklearn.compiled.decorators import Array, MatrixRows, kept, part
 from gradorder.sklearn.compiled.models import (
     BEST,
     EXAMPLE_WEIGHTS,
@@ -24,8 +24,8 @@ from gradorder.sklearn.compiled.rule import (
     ASCENDING,
     DESCENDING,
     GIVEN_ORDER,
-    RANDOM_ONCE,
     SEQUENTIAL,
+    SHUFFLED_ONCE,
     Rule,
 )
 from gradorder.sklearn.compiled.shuffling import shuffle
@@ -64,12 +64,12 @@ def _lay_out(rule: Rule, order: Array, epoch: int) -> None:
         for i in range(len(order)):
             order[i] = i
     else:
-        shuffle(order, len(order), rule.key, 0 if is_started and rule.order == RANDOM_ONCE else epoch)
+        shuffle(order, len(order), rule.key, 0 if is_started and rule.order == SHUFFLED_ONCE else epoch)
 
 
 @part
 def _choose(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    rows: MatrixRows,
     examples: Array,
     model: State,
     rule: Rule,
@@ -133,7 +133,7 @@ def _sort_places(places: Array, is_kept: Array, num: int, size: int) -> None:
 
 @part
 def train_epoch(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    rows: MatrixRows,
     examples: Array,
     model: State,
     rule: Rule,
@@ -220,7 +220,7 @@ def end_epoch(model: State, rule: Rule, num_steps: int, curve: Array, place: int
 
 @kept
 def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    rows: MatrixRows,
     examples: Array,
     model: State,
     rule: Rule,
@@ -255,7 +255,7 @@ def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
 
 
 @kept
-def scores_of(rows: Rows, examples: Array, model: State, rule: Rule, order: Array) -> Array:
+def scores_of(rows: MatrixRows, examples: Array, model: State, rule: Rule, order: Array) -> Array:
     """The scores of the examples in `order` at the current weights."""
     scores = np.empty(len(order))
     fill_scores(rows, examples, model, rule, order, scores)
@@ -264,7 +264,7 @@ def scores_of(rows: Rows, examples: Array, model: State, rule: Rule, order: Arra
 
 @kept
 def train_part(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    rows: MatrixRows,
     examples: Array,
     model: State,
     rule: Rule,

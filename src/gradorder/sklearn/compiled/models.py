@@ -8,7 +8,7 @@ import numpy as np
 from gradorder.sklearn.compiled.decorators import (
     INLINED,
     Array,
-    Rows,
+    MatrixRows,
     chosen_by_type,
     in_sequence,
     inlined,
@@ -70,12 +70,12 @@ def is_plain(model: Kind) -> bool:
 # Entries of a row -------------------------------------------------------------------------------------------------
 
 
-def bounds(rows: Rows, i: int) -> tuple[int, int]:
+def bounds(rows: MatrixRows, i: int) -> tuple[int, int]:
     """The first entry of a row, and the first that is none."""
     raise NotImplementedError("only as a part of compiled functions")
 
 
-def entry(rows: Rows, i: int, k: int) -> tuple[int, float]:
+def entry(rows: MatrixRows, i: int, k: int) -> tuple[int, float]:
     """Column and value of an entry."""
     raise NotImplementedError("only as a part of compiled functions")
 
@@ -112,7 +112,7 @@ def sparse_dot(values: Array, columns: Array, weights: Array, begin: int, end: i
 
 
 @part
-def fill_outputs(rows: Rows, model: Full, i: int) -> None:
+def fill_outputs(rows: MatrixRows, model: Full, i: int) -> None:
     """W x_i + b into model.outputs."""
     outputs, weights = model.outputs, model.weights
     for c in range(len(outputs)):
@@ -136,7 +136,7 @@ def slopes_in_place(outputs: Array, target: float, rule: Rule) -> float:
     return loss + math.log(factor)
 
 
-def fill_scores(rows: Rows, examples: Array, model: State, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917 - a compiled function takes no keywords
+def fill_scores(rows: MatrixRows, examples: Array, model: State, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917 - a compiled function takes no keywords
     """scores[k] = ||M_i||, i = order[k]: the exact norm of the gradient of the weighted example's loss.
 
     The penalty has no part in it, as in the paper. Arrays are unpacked before the loop: in it, their references would
@@ -157,7 +157,7 @@ def _fill_dense(rows: Array, examples: Array, model: Plain, rule: Rule, order: A
         scores[k] = _score(vector_dot(weights, rows, order[k]) + intercept, examples, order[k], rule)
 
 
-def _fill_sparse(rows: Rows, examples: Array, model: Plain, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917
+def _fill_sparse(rows: MatrixRows, examples: Array, model: Plain, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917
     values, columns, starts = rows
     weights, intercept, scale = model.weights, model.intercepts[0], model.numbers[SCALE]
     for k in range(len(order)):
@@ -166,7 +166,7 @@ def _fill_sparse(rows: Rows, examples: Array, model: Plain, rule: Rule, order: A
         scores[k] = _score(product + intercept, examples, i, rule)
 
 
-def _fill_full(rows: Rows, examples: Array, model: Full, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917
+def _fill_full(rows: MatrixRows, examples: Array, model: Full, rule: Rule, order: Array, scores: Array) -> None:  # noqa: PLR0917
     slopes = model.outputs
     for k in range(len(order)):
         fill_outputs(rows, model, order[k])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from gradorder.sklearn.compiled.decorators import Array, Rows, chosen_by_type, inlined, is_sparse
+from gradorder.sklearn.compiled.decorators import Array, MatrixRows, chosen_by_type, inlined, is_sparse
 from gradorder.sklearn.compiled.losses import loss_and_slope
 from gradorder.sklearn.compiled.models import (
     AVERAGED,
@@ -40,7 +40,7 @@ _LARGEST_FACTORS = 1e300
 
 
 def train(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    rows: MatrixRows,
     examples: Array,
     model: State,
     rule: Rule,
@@ -134,7 +134,7 @@ def _train_dense(  # noqa: PLR0917 - a compiled function takes no keywords
 
 
 @inlined
-def _prefetch_entries(rows: Rows, examples: Array, i: int) -> None:
+def _prefetch_entries(rows: MatrixRows, examples: Array, i: int) -> None:
     values, columns, starts = rows
     prefetch(examples, (i, 0))
     for k in range(starts[i], starts[i + 1], _LINE // values.itemsize):
@@ -144,7 +144,7 @@ def _prefetch_entries(rows: Rows, examples: Array, i: int) -> None:
 
 
 def _train_sparse(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows, examples: Array, model: Plain, rule: Rule, sequence: Array, sizes: Array, begin: int, end: int,
+    rows: MatrixRows, examples: Array, model: Plain, rule: Rule, sequence: Array, sizes: Array, begin: int, end: int,
     first_step: int, epoch: int,
 ) -> int:  # fmt: skip
     values, columns, starts = rows
@@ -196,7 +196,7 @@ def _train_sparse(  # noqa: PLR0917 - a compiled function takes no keywords
 
 
 def _train_full(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows, examples: Array, model: Full, rule: Rule, sequence: Array, sizes: Array, begin: int, end: int,
+    rows: MatrixRows, examples: Array, model: Full, rule: Rule, sequence: Array, sizes: Array, begin: int, end: int,
     first_step: int, epoch: int,
 ) -> int:  # fmt: skip
     numbers, outputs = model.numbers, model.outputs
@@ -229,7 +229,7 @@ def _train_full(  # noqa: PLR0917 - a compiled function takes no keywords
 
 
 @inlined
-def _add_row(rows: Rows, model: Full, rule: Rule, i: int) -> None:
+def _add_row(rows: MatrixRows, model: Full, rule: Rule, i: int) -> None:
     """Each output's update, in `outputs`, times x_i added to the weights; these then catch up with the L1 penalty."""
     numbers, outputs, weights = model.numbers, model.outputs, model.weights
     scale, squares, absolutes = numbers[SCALE], 0.0, 0.0

@@ -1,6 +1,6 @@
 """What the batches of an epoch hold, and what they do to the network: sorted, dealt and random.
 
-    python -m gradorder_lab.paper.diagnostics results/epoch_diagnostics.csv [DATA]
+    python benchmarks/epoch_diagnostics.py results/epoch_diagnostics.csv [DATA]
 
 trains the 2-layer net on the shipped part of MNIST, and on all of it where DATA holds its files, and writes a row for
 each tenth of the first epochs, for docs/neural.md.
@@ -33,7 +33,7 @@ WAYS: dict[str, Variant] = {
 }
 """All examples in three layouts, and the hardest half in two of them."""
 
-SHIPPED = (4480, 5000)
+SHIPPED_SIZES = (4480, 5000)
 """Whole batches only, and, as in the recipes of size "mini", a last batch of 8 examples."""
 
 WHOLE = 60_000
@@ -106,7 +106,7 @@ def _over_all(run: NetworkRun, score: Score) -> torch.Tensor:
 
 def rows(num_train: int, way: str, data: Path | None = None) -> Iterator[dict[str, object]]:
     """One way; all ways have the same start."""
-    recipe = grey_images.recipe("mnist", "paper" if num_train == WHOLE else "mini", "2-layer", 128, WAYS[way])
+    recipe = grey_images.grey_recipe("mnist", "paper" if num_train == WHOLE else "mini", "2-layer", 128, WAYS[way])
     chosen = None if num_train == WHOLE else num_train
     run = begin(replace(recipe, num_train=chosen), 0, Workspace(data=data))
     for epoch in range(NUM_EPOCHS):
@@ -115,10 +115,10 @@ def rows(num_train: int, way: str, data: Path | None = None) -> Iterator[dict[st
             yield {"examples": num_train, "way": way, **shown}
 
 
-def main(path: Path, data: Path | None = None) -> None:
+def write_diagnostics(path: Path, data: Path | None = None) -> None:
     """Write the table."""
     torch.set_num_threads(1)
-    sizes = SHIPPED if data is None else (*SHIPPED, WHOLE)
+    sizes = SHIPPED_SIZES if data is None else (*SHIPPED_SIZES, WHOLE)
     found = [row for num_train in sizes for way in WAYS for row in rows(num_train, way, data)]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(found[0]))
@@ -127,4 +127,4 @@ def main(path: Path, data: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    write_diagnostics(*map(Path, sys.argv[1:]))
