@@ -59,12 +59,15 @@ class Saving:
         return self.share < inf
 
 
+UNKNOWN = Saving(nan, nan, nan)
+
+
 def saving(method: CostCurve, random: CostCurve, margin: float) -> Saving:
     """What the method saves, seeds paired column by column."""
     num_seeds = random.accuracy.shape[1]
     once = np.full((num_seeds, 1), 1 / num_seeds)
     if _costs_at(random.accuracy[-1] @ once - margin, random, once)[1].any():
-        return Saving(nan, nan, nan)
+        return UNKNOWN
     (share,), (is_bound,) = _shares(method, random, margin, once)
     shares, bounds = _shares(method, random, margin, _resampled(num_seeds))
     outside = _outside(num_seeds)

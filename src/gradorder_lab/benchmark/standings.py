@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from gradorder_lab.benchmark import standard_tasks
-from gradorder_lab.benchmark.curves import CostCurve, Saving, saving
+from gradorder_lab.benchmark.curves import UNKNOWN, CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
@@ -19,8 +19,9 @@ from gradorder_lab.runs.recipe import Array
 from gradorder_lab.training.network import CLOCK
 from gradorder_lab.training.step_sizes import best_size
 
-COSTS = ("example_gradients", "processor_seconds", "forward_passes", "wall_seconds")
 GRADIENTS = "example_gradients"
+CLOCKS = (CLOCK, "wall_seconds")
+COSTS = (GRADIENTS, CLOCK, "forward_passes", "wall_seconds")
 _HALF_BUDGET = 0.5
 
 
@@ -63,8 +64,9 @@ class Standing:
         method: its name.
         step_size: what the search chose.
         is_at_edge: it is the largest or smallest that was tried.
-        savings: kind of cost -> cost to the target as a share of random reshuffling's.
-        spent: kind of cost -> that of the run at the full budget, as a share of random reshuffling's.
+        savings: kind of cost -> cost to the target as a share of random reshuffling's; unknown for time, where the two
+            were not timed together.
+        spent: example gradients of the run at the full budget, as a share of random reshuffling's.
         accuracy: mean at the full budget.
         difference: accuracy minus random reshuffling's, both at the full budget.
         at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
@@ -76,7 +78,7 @@ class Standing:
     step_size: float
     is_at_edge: bool
     savings: Mapping[str, Saving]
-    spent: Mapping[str, float]
+    spent: float
     accuracy: float
     difference: Mean
     at_half: Mean
@@ -188,6 +190,11 @@ class _Results:
     def curve(self, seeds: Sequence[int], cost: str) -> CostCurve:
         return CostCurve(self.table(seeds, "goodness"), self.table(seeds, cost))
 
+    def is_timed_with(self, other: "_Results") -> bool:
+        """Whether all that both have was run by the same code on the same machine: other clocks do not compare."""
+        both = [(self.runs[one], other.runs[one]) for one in self.runs.keys() & other.runs.keys()]
+        return all((ours.commit, ours.machine) == (theirs.commit, theirs.machine) for ours, theirs in both)
+
 
 def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
     seeds = sorted(set(found.seeds) & set(random.seeds))
@@ -202,12 +209,15 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
         for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
     ]
+    savings = {cost: saving(*both, margin) for cost, both in curves.items()}
+    if not found.is_timed_with(random):
+        savings |= dict.fromkeys(CLOCKS, UNKNOWN)
     return Standing(
         name,
         found.step_size,
         found.is_at_edge,
-        {cost: saving(*both, margin) for cost, both in curves.items()},
-        {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()},
+        savings,
+        float(ours.cost[-1].mean()) / whole,
         points[-1].accuracy.mean,
         Mean.of(ours.accuracy[-1] - theirs.accuracy[-1]),
         Mean.of(at_half),

@@ -34,7 +34,8 @@ def show_standings(console: Console, standings: Standings) -> None:
 LEGEND = (
     "Time (the processor's) and example gradients to the target over those of random reshuffling, with the 95% "
     "interval over resampled seeds; gradients spent and accuracy at the full budget; accuracy minus that of random "
-    "reshuffling, there and with half of plain training's gradients, with the 95% interval over paired seeds."
+    "reshuffling, there and with half of plain training's gradients, with the 95% interval over paired seeds. A time "
+    "is unknown where the two were not run by the same code on the same machine."
 )
 
 
@@ -65,7 +66,7 @@ def cells(row: Standing, measure: Measure = ACCURACY) -> list[str]:
         f"{row.step_size:g}" + (" (edge)" if row.is_at_edge else ""),
         saving_text(row.savings[CLOCK]),
         saving_text(row.savings[GRADIENTS]),
-        f"{row.spent[GRADIENTS]:.2f}",
+        f"{row.spent:.2f}",
         measure.told(row.accuracy).removesuffix("%"),
         difference_text(row.difference),
         difference_text(row.at_half),
@@ -113,10 +114,7 @@ def does_it_pay(standings: Standings) -> str:
     if not rivals:
         return f"Nothing was compared with {BASELINE}."
     if isnan(rivals[0].savings[CLOCK].share):
-        return (
-            f"Not known: {BASELINE} reached the target with the smallest budget already. "
-            "Ask again with a smaller --budget, or fewer --epochs."
-        )
+        return f"Not known: {_why_unknown(rivals[0])}"
     best = next((row for row in rivals if row.savings[CLOCK].high < 1), rivals[0])
     time, among = best.savings[CLOCK], f", the cheapest of {len(rivals)}," if len(rivals) > 1 else ""
     if not time.is_reached:
@@ -132,6 +130,18 @@ def does_it_pay(standings: Standings) -> str:
     if time.high < 1:
         return f"Yes: {told}."
     return f"No: {told}." if time.low > 1 else f"No difference beyond noise: {told}."
+
+
+def _why_unknown(row: Standing) -> str:
+    if isnan(row.savings[GRADIENTS].share):
+        return (
+            f"{BASELINE} reached the target with the smallest budget already. "
+            "Ask again with a smaller --budget, or fewer --epochs."
+        )
+    return (
+        f"{unmarked(row.method)} and {BASELINE} were not run by the same code on the same machine, so their times "
+        "cannot be compared. Ask again with another --out."
+    )
 
 
 def _told(saving: Saving, is_sure: bool) -> str:
