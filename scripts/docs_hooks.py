@@ -124,7 +124,7 @@ def _savings_of(found: Standings) -> list[str]:
     ours = found.row(RECOMMENDED)
     told = ["–"] * 3
     if ours is not None:
-        told = [f"{ours.spent:.2f}", difference_text(ours.difference), difference_text(ours.at_half)]
+        told = [f"{ours.spent[GRADIENTS]:.2f}", difference_text(ours.difference), difference_text(ours.at_half)]
     times = [saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN]
     return [found.task, f"{found.target:.2f}", *told, *times]
 

@@ -10,15 +10,17 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import isnan
 from pathlib import Path
 
 from gradorder_lab.benchmark.methods import RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import Standing, all_standings
+from gradorder_lab.benchmark.standings import GRADIENTS, Standing, all_standings
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.table import read_table
 from gradorder_lab.show.page import ClaimRow, Evidence, Page, page_of
 from gradorder_lab.show.standings import difference_text
+from gradorder_lab.training.network import CLOCK
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -43,7 +45,7 @@ def filled(text: str) -> str:
 def promise() -> str:
     """What the default saves and loses, over all tasks."""
     found = list(_recommended().values())
-    spent = [row.spent for row in found if row.spent < _AS_ALWAYS]
+    spent = [row.spent[GRADIENTS] for row in found if row.spent[GRADIENTS] < _AS_ALWAYS]
     behind = max(0.0, *(-row.difference.mean for row in found))
     where = f"{len(found)} tasks" if len(spent) == len(found) else f"{len(spent)} of {len(found)} tasks"
     others = "" if len(spent) == len(found) else ", on the others all of them"
@@ -57,13 +59,14 @@ def promise() -> str:
 
 def tasks() -> str:
     """The default against random reshuffling, task by task."""
-    head = ("task", "gradients", "points at the end", "points, both with half of the gradients")
-    rows = _recommended().items()
-    return _table(head, [(task, f"{row.spent:.2f}", *_differences(row)) for task, row in rows])
+    head = ("task", "gradients", "time", "points at the end", "points, both with half of the gradients")
+    return _table(head, [(task, *_cells(row)) for task, row in _recommended().items()])
 
 
-def _differences(row: Standing) -> tuple[str, str]:
-    return difference_text(row.difference), difference_text(row.at_half)
+def _cells(row: Standing) -> tuple[str, ...]:
+    time = row.spent[CLOCK]
+    told = difference_text(row.difference), difference_text(row.at_half)
+    return f"{row.spent[GRADIENTS]:.2f}", "–" if isnan(time) else f"{time:.2f}", *told
 
 
 def answer() -> str:

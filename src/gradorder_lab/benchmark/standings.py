@@ -66,7 +66,8 @@ class Standing:
         is_at_edge: it is the largest or smallest that was tried.
         savings: kind of cost -> cost to the target as a share of random reshuffling's; unknown for time, where the two
             were not timed together.
-        spent: example gradients of the run at the full budget, as a share of random reshuffling's.
+        spent: kind of cost -> that of the run at the full budget, as a share of random reshuffling's; NaN for time, where
+            the two were not timed together.
         accuracy: mean at the full budget.
         difference: accuracy minus random reshuffling's, both at the full budget.
         at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
@@ -78,7 +79,7 @@ class Standing:
     step_size: float
     is_at_edge: bool
     savings: Mapping[str, Saving]
-    spent: float
+    spent: Mapping[str, float]
     accuracy: float
     difference: Mean
     at_half: Mean
@@ -210,14 +211,16 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
     ]
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
+    spent = {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()}
     if not found.is_timed_with(random):
         savings |= dict.fromkeys(CLOCKS, UNKNOWN)
+        spent |= dict.fromkeys(CLOCKS, nan)
     return Standing(
         name,
         found.step_size,
         found.is_at_edge,
         savings,
-        float(ours.cost[-1].mean()) / whole,
+        spent,
         points[-1].accuracy.mean,
         Mean.of(ours.accuracy[-1] - theirs.accuracy[-1]),
         Mean.of(at_half),

@@ -66,7 +66,7 @@ def cells(row: Standing, measure: Measure = ACCURACY) -> list[str]:
         f"{row.step_size:g}" + (" (edge)" if row.is_at_edge else ""),
         saving_text(row.savings[CLOCK]),
         saving_text(row.savings[GRADIENTS]),
-        f"{row.spent:.2f}",
+        f"{row.spent[GRADIENTS]:.2f}",
         measure.told(row.accuracy).removesuffix("%"),
         difference_text(row.difference),
         difference_text(row.at_half),

@@ -28,7 +28,7 @@ def test_a_method_that_is_there_with_half_the_cost_at_every_budget():
     ours = found.row(RECOMMENDED)
     for cost in COSTS:
         assert ours.savings[cost].share == pytest.approx(0.5)
-    assert ours.spent == pytest.approx(0.5)
+        assert ours.spent[cost] == pytest.approx(0.5)
     assert ours.difference.mean == pytest.approx(0.0)
     assert ours.at_half.mean == pytest.approx(1.0)  # its longest run costs half: 90 against 89
     assert [(point.budget, point.share, point.seconds) for point in ours.curve] == [
@@ -51,6 +51,7 @@ def test_times_are_unknown_where_one_run_was_made_by_other_code_or_elsewhere(oth
     found = apart.row(RECOMMENDED)
     assert [cells(found)[place] for place in (2, 3)] == ["unknown", cells(together)[3]]
     assert np.isnan(found.savings["wall_seconds"].share)
+    assert [cost for cost in COSTS if np.isnan(found.spent[cost])] == ["processor_seconds", "wall_seconds"]
     assert found.savings["forward_passes"] == together.savings["forward_passes"]
     assert does_it_pay(apart).startswith("Not known: recommended and random reshuffling were not run by the same code")
 
