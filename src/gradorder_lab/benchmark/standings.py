@@ -66,8 +66,8 @@ class Standing:
         is_at_edge: it is the largest or smallest that was tried.
         savings: kind of cost -> cost to the target as a share of random reshuffling's; unknown for time, where the two
             were not timed together.
-        spent: kind of cost -> that of the run at the full budget, as a share of random reshuffling's; NaN for time, where
-            the two were not timed together.
+        spent: kind of cost -> that of the run at the full budget, as a share of random reshuffling's; NaN for time,
+            where the two were not timed together.
         accuracy: mean at the full budget.
         difference: accuracy minus random reshuffling's, both at the full budget.
         at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
