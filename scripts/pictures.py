@@ -224,11 +224,13 @@ def savings() -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(0.15, NOT_REACHED)
     for number, (name, (colour, marker)) in enumerate(RIVALS.items()):
-        rows = {-place - 0.14 * (number - 2): standings.row(name) for place, standings in enumerate(found)}
+        rows = {
+            -place - 0.14 * (number - 2): row for place, one in enumerate(found) if (row := one.row(name)) is not None
+        }
         for y, row in rows.items():
-            if row is not None:
-                _saving(axes, y, row.savings[GRADIENTS], colour, marker)
-        axes.plot([], [], marker, color=colour, markersize=6, label=name)
+            _saving(axes, y, row.savings[GRADIENTS], colour, marker)
+        if rows:
+            axes.plot([], [], marker, color=colour, markersize=6, label=name)
     ticks = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
     axes.set_xticks([*ticks, NOT_REACHED], [*(f"{tick:g}" for tick in ticks), "not\nreached"])
     axes.minorticks_off()
@@ -238,8 +240,10 @@ def savings() -> Figure:
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_xlabel(
-        "example gradients to the accuracy of tuned random reshuffling, as a share of its own; bars: 95% intervals"
+    figure.supxlabel(
+        "example gradients to the accuracy of tuned random reshuffling, as a share of its own; bars: 95% intervals",
+        fontsize="medium",
+        color=QUIET,
     )
     figure.legend(frameon=False, ncols=5, loc="outside upper center", columnspacing=1.2, handletextpad=0.1)
     return figure
