@@ -20,9 +20,9 @@ _WRONG_EVERY = 3
 class Unlearned(Ordering):
     """A random permutation of the examples, without most of those that are learned or look wrong.
 
-    Rule: with m the mean loss, an example is learned if its loss is at most min(-log(probability), share * m). Of what
-    is learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another
-    each epoch; and all others. It visits them in the order in which random reshuffling would.
+    Rule: with m the mean loss, an example is learned if its loss is below min(-log(probability), share * m). Of what is
+    learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another each
+    epoch; and all others. It visits them in the order in which random reshuffling would.
 
     An example looks wrong if its loss is above log 10, the label having less than a tenth of the probability; but only
     if labels are wrong at all, so that losses fall into two groups: at most half of them are above log 2, and of these
@@ -50,7 +50,7 @@ class Unlearned(Ordering):
 
     Args:
         probability: of the label of a learned example, in (0, 1).
-        share: of the mean loss that a learned example has at most, in (0, 1).
+        share: of the mean loss, of which a learned example has less, in (0, 1).
         every: the number of parts, at least 2. What was tried beside these three numbers, and what came of it, is in
             docs/comparison.md.
     """
@@ -97,7 +97,8 @@ class Unlearned(Ordering):
         lowest, mean = float(losses.min()), float(losses.double().mean())
         if lowest < 0:  # there is no zero below which none can fall: no loss is small
             return torch.zeros_like(losses, dtype=torch.bool)
-        return losses <= min(-math.log(self.probability), self.share * mean)
+        # Less, not at most: the largest loss is never learned, also where all are zero, so no epoch is empty.
+        return losses < min(-math.log(self.probability), self.share * mean)
 
 
 def _looks_wrong(losses: torch.Tensor) -> torch.Tensor:

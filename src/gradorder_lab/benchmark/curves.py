@@ -59,7 +59,7 @@ class Saving:
         return self.share < inf
 
 
-UNKNOWN = Saving(nan, nan, nan)
+UNKNOWN_SAVING = Saving(nan, nan, nan)
 
 
 def saving(method: CostCurve, random: CostCurve, margin: float) -> Saving:
@@ -67,7 +67,7 @@ def saving(method: CostCurve, random: CostCurve, margin: float) -> Saving:
     num_seeds = random.accuracy.shape[1]
     once = np.full((num_seeds, 1), 1 / num_seeds)
     if _costs_at(random.accuracy[-1] @ once - margin, random, once)[1].any():
-        return UNKNOWN
+        return UNKNOWN_SAVING
     (share,), (is_bound,) = _shares(method, random, margin, once)
     shares, bounds = _shares(method, random, margin, _resampled(num_seeds))
     outside = _outside(num_seeds)

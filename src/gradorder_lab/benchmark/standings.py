@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from gradorder_lab.benchmark import standard_tasks
-from gradorder_lab.benchmark.curves import UNKNOWN, CostCurve, Saving, saving
+from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import ACCURACY, Measure
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
@@ -213,7 +213,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
     spent = {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()}
     if not found.is_timed_with(random):
-        savings |= dict.fromkeys(CLOCKS, UNKNOWN)
+        savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
         spent |= dict.fromkeys(CLOCKS, nan)
     return Standing(
         name,

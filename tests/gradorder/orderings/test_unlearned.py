@@ -18,7 +18,7 @@ def visited(losses, *, epoch=0, ordering=None, known=None):
 def by_the_rule(losses, epoch, probability=0.85, share=0.25, every=4):
     """Example by example, as the docstring says."""
     mean, everybody = sum(losses) / len(losses), range(len(losses))
-    learned = {i for i in everybody if losses[i] <= min(-math.log(probability), share * mean)}
+    learned = {i for i in everybody if losses[i] < min(-math.log(probability), share * mean)}
     off = {i for i in everybody if losses[i] > math.log(2)}
     wrong = {i for i in off if losses[i] > math.log(10)}
     if not learned or 2 * len(off) > len(losses) or 3 * len(wrong) < len(off) or 20 * len(wrong) < len(losses):
@@ -37,7 +37,9 @@ def test_it_visits_what_the_rule_says(epoch, scale, power):
     assert set(order) == by_the_rule(losses.tolist(), epoch)
 
 
-@pytest.mark.parametrize("losses", [torch.ones(50), torch.linspace(1.0, 2.0, 50), torch.full((50,), 1e-6)])
+@pytest.mark.parametrize(
+    "losses", [torch.zeros(50), torch.ones(50), torch.linspace(1.0, 2.0, 50), torch.full((50,), 1e-6)]
+)
 def test_where_nothing_is_learned_it_is_random_reshuffling_to_the_bit(losses):
     for epoch in range(3):
         shuffled = go.Shuffled()(None, epoch=epoch, generator=epoch_generator(0, epoch), num_examples=50)
