@@ -46,6 +46,10 @@ def preload(*modules):
 
 preload()
 
+KEPT = []
+"""The process's group, to its end: with torch 2.6 one that is taken apart just after a collective may wait for ever.
+It holds the interpreter's lock then, and gloo's thread needs that lock to let go of the last tensor."""
+
 
 def run(function, num_ranks, *arguments, timeout=60):
     """What the function returned on each rank; an error or a hang on any of them fails.
@@ -160,6 +164,7 @@ def _work(sender, file, name, arguments, rank, num_ranks, meeting, timeout):
             world_size=num_ranks,
             timeout=timedelta(seconds=timeout / 2),
         )
+        KEPT.append(dist.group.WORLD)
         result = getattr(_loaded(file), name)(*_unpacked(arguments))
         if dist.is_initialized():
             dist.destroy_process_group()

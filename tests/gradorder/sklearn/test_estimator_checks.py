@@ -12,10 +12,14 @@ def declared_by_scikit_learn_for_its_own_sgd(estimator):
     }
 
 
-@pytest.mark.filterwarnings("ignore:.*predicts .* for every example:UserWarning")  # theirs are hopeless data
-@parametrize_with_checks(
+CHECKS = parametrize_with_checks(
     [OrderedSGDRegressor(), OrderedSGDClassifier()],
     expected_failed_checks=declared_by_scikit_learn_for_its_own_sgd,
 )
+NAMES, CASES = CHECKS.args
+
+
+@pytest.mark.filterwarnings("ignore:.*predicts .* for every example:UserWarning")  # theirs are hopeless data
+@pytest.mark.parametrize(NAMES, list(CASES), **CHECKS.kwargs)  # of scikit-learn 1.6 a generator: pytest 9 wants a list
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
