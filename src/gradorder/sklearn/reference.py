@@ -229,7 +229,7 @@ class Reference:
         for begin in range(0, len(order), size):
             batch = order[begin : begin + size]
             scores = np.array([self.score(i) for i in batch])
-            hardest = np.sort(np.argsort(-scores, stable=True)[: self._num_kept(len(batch))])
+            hardest = np.sort(np.argsort(-scores, kind="stable")[: self._num_kept(len(batch))])
             parts.append(self._order(batch[hardest], generator, in_batch=True))
             self._train_on(parts[-1])
         self.sequence = np.concatenate(parts)

@@ -248,7 +248,7 @@ class Training:
     def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
         """The hardest of the batch in the order of the ordering."""
         scores = self._scores(batch, step)
-        hardest = np.sort(np.argsort(-scores, stable=True)[: part_of(self.rule.keep, len(batch))])
+        hardest = np.sort(np.argsort(-scores, kind="stable")[: part_of(self.rule.keep, len(batch))])
         order: Array = batch[hardest][self._order(scores[hardest], len(hardest), generator)]
         return order
 

@@ -112,8 +112,9 @@ def kept_with_weights(scores, num_kept, temperature, seed, classes=None):
 
 def weights_slowly(scores, kept, temperature, seed, classes=None):
     """By the formula, one example at a time; positive scores only."""
-    uniform = torch.empty(len(scores), dtype=torch.float64).exponential_(generator=epoch_generator(seed, 0))
-    keys = [math.log(p) / temperature - math.log(e) for p, e in zip(scores.tolist(), uniform.tolist(), strict=True)]
+    uniform = torch.rand(len(scores), dtype=torch.float64, generator=epoch_generator(seed, 0)).tolist()
+    exponential = [-math.log(1 - number) for number in uniform]
+    keys = [math.log(p) / temperature - math.log(e) for p, e in zip(scores.tolist(), exponential, strict=True)]
     result = []
     for i in kept.tolist():
         rivals = [j for j in range(len(scores)) if classes is None or classes[j] == classes[i]]
