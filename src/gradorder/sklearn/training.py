@@ -154,10 +154,16 @@ class Training:
             # An epoch before the start, or one that replays another, needs no order from outside.
             rule = self.rule._replace(order=compiled.SHUFFLED) if self.rule.order == compiled.GIVEN_ORDER else self.rule
             status, epoch, step = self._run_compiled(rule, curve, num_epochs)
+        if status != compiled.DIVERGED and not self._is_finite():
+            # Looked at here too: an old compiler takes 0 * weight for 0, and the last step is not followed by another.
+            status, epoch, step = compiled.DIVERGED, epoch - 1, step - 1
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))
         self.progress = Progress(step, epoch)
         return status
+
+    def _is_finite(self) -> bool:
+        return bool(np.isfinite(self._state.weights).all() and np.isfinite(self._state.intercepts).all())
 
     def _run_compiled(self, rule: Rule, curve: Array, num_epochs: int) -> tuple[int, int, int]:
         return compiled.run_epochs(
