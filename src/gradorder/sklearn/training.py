@@ -155,7 +155,7 @@ class Training:
             rule = self.rule._replace(order=compiled.SHUFFLED) if self.rule.order == compiled.GIVEN_ORDER else self.rule
             status, epoch, step = self._run_compiled(rule, curve, num_epochs)
         if status != compiled.DIVERGED and not self._is_finite():
-            # Looked at here too: an old compiler takes 0 * weight for 0, and the last step is not followed by another.
+            # Looked at here too: compiled by numba 0.60, the loop misses it after the last step of all.
             status, epoch, step = compiled.DIVERGED, epoch - 1, step - 1
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))
