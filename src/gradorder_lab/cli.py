@@ -159,7 +159,7 @@ def compare(
     model: Annotated[
         str,
         typer.Option(
-            help="2-layer, 7-layer, resnet20, resnet18, pooled, transformer, bag-of-words, causal (for "
+            help="2-layer, 7-layer, resnet20, resnet18, strided, transformer, bag-of-words, causal (for "
             "text), or module:function of your own, called with the number of classes and the shape of one example."
         ),
     ] = "2-layer",

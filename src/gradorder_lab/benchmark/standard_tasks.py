@@ -66,9 +66,9 @@ CIFAR10_FEATURES = Task(
     seeds=_LARGE,
 )
 CIFAR10 = Task(
-    "cifar10 (20,000), pooled",
+    "cifar10 (20,000), strided",
     "cifar10",
-    "pooled",
+    "strided",
     epochs=20,
     step_sizes=(0.02, 0.05, 0.1),
     num_train=20_000,

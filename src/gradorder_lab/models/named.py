@@ -10,9 +10,9 @@ from gradorder_lab.data import sst2
 from gradorder_lab.models.bag_of_words import BagOfWords
 from gradorder_lab.models.causal_conv_net import CausalConvNet
 from gradorder_lab.models.mlp import mlp
-from gradorder_lab.models.pooled_conv_net import pooled_conv_net
 from gradorder_lab.models.resnet import resnet18, resnet20
 from gradorder_lab.models.small_conv_net import small_conv_net
+from gradorder_lab.models.strided_conv_net import strided_conv_net
 from gradorder_lab.models.transformer import TransformerClassifier
 
 InputShape = tuple[int, ...]
@@ -39,7 +39,7 @@ MODELS: dict[str, Builder] = {
     "resnet20": _resnet_builder(resnet20),
     "resnet18": _resnet_builder(resnet18),
     "transformer": _transformer,
-    "pooled": lambda classes, shape, width: pooled_conv_net(shape[0], shape[1], classes, width or 24),
+    "strided": lambda classes, shape, width: strided_conv_net(shape[0], shape[1], classes, width or 16),
     "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
     "bag-of-words": lambda classes, _, width: BagOfWords(sst2.NUM_WORDS, classes, width=width or 32),
 }

@@ -335,7 +335,7 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
 
 
 def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
-    plain = Task("images", "cifar10", "pooled", epochs=1, num_train=40, batch_size=20)
+    plain = Task("images", "cifar10", "strided", epochs=1, num_train=40, batch_size=20)
     split = task.Split(*(ImageDataset(*IMAGES, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for _ in range(2)), 2)
     sampler = go.OrderedSampler(40, 20, ordering=go.Shuffled())
     flipped, again, unflipped = (
