@@ -16,8 +16,9 @@ from gradorder.ranks import world_size
 from gradorder.sampler import Layout
 from gradorder.scores import Score
 from gradorder_lab import data as data_sets
+from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment, without_some
-from gradorder_lab.errors import LabError
+from gradorder_lab.errors import DatasetError, LabError
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.runs import processes
@@ -148,7 +149,7 @@ class NeuralRecipe(Recipe):
     def contents(self, data: Path | None) -> Mapping[str, str]:
         """Images and labels, and the network as seed 0 starts it."""
         found = _looked_for(self.data, self.size, data)
-        if isinstance(found, data_sets.DatasetError):
+        if isinstance(found, DatasetError):
             raise found
         train, test = found
         network = (self.model, train.num_classes, tuple(train.images.shape[1:]), self.width)
@@ -214,7 +215,7 @@ def network_run(
 
 def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device, epoch: int) -> Augment:
     """Random crops and flips from this epoch's own random numbers."""
-    of_batch = partial(data_sets.random_crop_and_flip, generator=data_sets.epoch_moves(seed, epoch, device))
+    of_batch = partial(random_crop_and_flip, generator=epoch_moves(seed, epoch, device))
     return lambda images: processes.as_in_whole_batch(of_batch, images, sampler.loss_scale)
 
 
@@ -300,11 +301,11 @@ def load_images(
 @cache
 def _looked_for(
     name: str, size: Size, directory: Path | None
-) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | data_sets.DatasetError:
+) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | DatasetError:
     """Train and test set, or why they cannot be had: a download is tried once for all recipes that ask."""
     try:
         return load_images(name, size, None, directory, "cpu")
-    except data_sets.DatasetError as error:
+    except DatasetError as error:
         return error
 
 
