@@ -21,8 +21,8 @@ from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
+from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.runs.table import read_table
 from gradorder_lab.show import readable
 from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
 from gradorder_lab.training.network import CLOCK

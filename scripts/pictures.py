@@ -23,10 +23,10 @@ from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
 from gradorder_lab.judge.claims import Claim, Comparison, Verdict
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper import orders
+from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.runs.table import read_table
 from gradorder_lab.show import readable
 from gradorder_lab.show.forest import EFFECT_TICKS, ForestLine, effect_place
 from gradorder_lab.show.styles import line_styles

@@ -28,7 +28,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
-from gradorder_lab.judge.statistics import LEVEL, Effect
+from gradorder_lab.judge.effects import LEVEL, Effect
 
 ClaimKind = Literal["lower", "equal", "different", "always"]
 

@@ -5,7 +5,7 @@ accuracy), an effect of any size could decide, and runs counted that hardly move
 """
 
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome, Verdict, verdict_by, weakest
-from gradorder_lab.judge.statistics import MARGINS
+from gradorder_lab.judge.effects import MARGINS
 
 WHY = (
     "The rule was revised once, after the published runs: its first version counted runs that hardly move (C2 on the "

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradorder.bounds import RecordedEpoch, epoch_bound, record_epoch, step_condition
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect_at_end, effect_of_columns
+from gradorder_lab.judge.effects import effect_at_end, effect_of_columns
 from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.paper.orders import PER_STEP

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect, accuracy_effect, cost_effect, effect
 from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
 from gradorder_lab.paper.network import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import accuracy_effect
+from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper import tuned_steps
 from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel

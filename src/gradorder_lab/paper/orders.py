@@ -5,8 +5,7 @@ from functools import partial
 from typing import Literal
 
 from gradorder_lab.judge.claims import Claim, ClaimKind, Comparison, Outcome
-from gradorder_lab.judge.paired import difference_of_effects, effect, not_moved
-from gradorder_lab.judge.statistics import Unit
+from gradorder_lab.judge.effects import Unit, difference_of_effects, effect, not_moved
 from gradorder_lab.paper.experiment import Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, Table, panel
 from gradorder_lab.problems import PROBLEMS

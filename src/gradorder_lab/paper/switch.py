@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect, not_moved, not_near
+from gradorder_lab.judge.effects import effect, not_moved, not_near
 from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
 from gradorder_lab.paper.figures import Figure, panel
 from gradorder_lab.paper.orders import PER_STEP, convex_settings

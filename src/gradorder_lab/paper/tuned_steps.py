@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome
-from gradorder_lab.judge.paired import accuracy_effect
+from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.figures import Table
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant

@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 
 from gradorder_lab.judge.claims import ClaimKind, Comparison
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 
 _LINEAR_TO = 0.1
-_END = 200.0  # what is beyond is drawn at the edge
+_EDGE = 200.0  # what is beyond is drawn at the edge
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ def effect_place(margins: float) -> float:
     >>> effect_place(0.0), effect_place(-math.inf), effect_place(1e9)
     (50.0, 0.0, 100.0)
     """
-    inside = min(max(margins, -_END), _END)
-    return round(50 + 50 * math.asinh(inside / _LINEAR_TO) / math.asinh(_END / _LINEAR_TO), 2)
+    inside = min(max(margins, -_EDGE), _EDGE)
+    return round(50 + 50 * math.asinh(inside / _LINEAR_TO) / math.asinh(_EDGE / _LINEAR_TO), 2)
 
 
 def _claimed(kind: ClaimKind) -> tuple[float, float] | None:
-    parts = {"lower": (-_END, 0.0), "equal": (-1.0, 1.0)}
+    parts = {"lower": (-_EDGE, 0.0), "equal": (-1.0, 1.0)}
     return (effect_place(parts[kind][0]), effect_place(parts[kind][1])) if kind in parts else None
 
 

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from gradorder_lab import paper
-from gradorder_lab.judge.statistics import MARGINS
+from gradorder_lab.judge.effects import MARGINS
 from gradorder_lab.paper.experiment import largest_size
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.summary import RecipeSummary, Summary

@@ -2,7 +2,7 @@
 
 import math
 
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 
 NEGLIGIBLE = 1e-6
 """A share below which an effect is too small to matter, however sure its sign is."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gradorder_lab.judge import first_rule, paired
-from gradorder_lab.judge.statistics import MARGINS, SMALLEST
+from gradorder_lab.judge import first_rule
+from gradorder_lab.judge.effects import MARGINS, MOVED, NEAR, SMALLEST
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.runs.whole_file import whole_file
 from gradorder_lab.show import dot_plot, forest, readable
@@ -50,8 +50,8 @@ def render_page(page: Page, *, live_version: str | None = None, whole: bool = Tr
         cost_place=dot_plot.cost_place,
         margins=MARGINS,
         smallest=SMALLEST,
-        moved=paired.MOVED,
-        near=paired.NEAR,
+        moved=MOVED,
+        near=NEAR,
         why_revised=first_rule.WHY,
         quantity=readable.quantity,
         command_for=command_for,

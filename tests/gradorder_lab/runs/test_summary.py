@@ -5,12 +5,12 @@ import pytest
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.paired import difference_of_effects, effect
+from gradorder_lab.judge.effects import difference_of_effects, effect
 from gradorder_lab.runs import sweep
 from gradorder_lab.runs.recipe import SIZES, Workspace, identified
+from gradorder_lab.runs.shipped import read_table, write_table
 from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.runs.table import read_table, write_table
 from gradorder_lab.training.convex import ConvexRecipe
 
 RECIPES = [ConvexRecipe("test", "iris scaled", name, "1/(1+t)", 3) for name in ("random", "descending", "ascending")]

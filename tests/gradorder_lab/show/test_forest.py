@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradorder_lab.judge.claims import Comparison
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.show.forest import EFFECT_TICKS, ForestLine, effect_place
 
 shares = st.floats(-1e6, 1e6)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.show.readable import interval_text, percent, remark
 
 
