@@ -18,7 +18,8 @@ from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, all_standings
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
-from gradorder_lab.show.page import ClaimRow, Evidence, Page, page_of
+from gradorder_lab.show.evidence import Evidence
+from gradorder_lab.show.page import ClaimRow, Page, page_of
 from gradorder_lab.show.standings import difference_text
 from gradorder_lab.training.network import CLOCK
 

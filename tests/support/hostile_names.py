@@ -9,9 +9,8 @@ from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import page as page_module
-from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.benchmark import Benchmark, Dot, DotPlot
 from gradorder_lab.show.chapters import Block
-from gradorder_lab.show.dot_plot import Dot, DotPlot
 from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
 from gradorder_lab.show.page import page_of
 

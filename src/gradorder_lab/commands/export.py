@@ -20,7 +20,7 @@ from gradorder_lab.runs import shipped
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import STORE, Store, StoredRun
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.runs.whole_file import whole_file
+from gradorder_lab.runs.whole_file import whole_file, write_whole
 
 Columns = dict[str, Any]
 Fields = dict[str, str]
@@ -101,7 +101,7 @@ def export(out: Path, to: Path) -> list[Path]:
         summary = shipped.shipped_summary()
         files, environments = list(_write_summary(summary, to)), summary.environments
     made_with = json.dumps([dict(facts) for facts in environments], indent=1)
-    return [*files, _write_text(to / "environments.json", made_with), _write_meanings(to)]
+    return [*files, write_whole(to / "environments.json", made_with), _write_meanings(to)]
 
 
 # ---- from a store ----
@@ -247,10 +247,4 @@ def _gathered(tables: Iterable[Any], join: Callable[[list[Any]], Any]) -> Iterat
 def _write_meanings(to: Path) -> Path:
     lines = ["column,meaning", *(f'{name},"{meaning}"' for name, meaning in MEANINGS.items())]
     lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"\n')
-    return _write_text(to / "columns.csv", "\n".join(lines))
-
-
-def _write_text(path: Path, text: str) -> Path:
-    with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
-    return path
+    return write_whole(to / "columns.csv", "\n".join(lines))

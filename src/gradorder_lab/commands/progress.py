@@ -11,7 +11,7 @@ from gradorder_lab import paper
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.runs.recipe import Size
 from gradorder_lab.runs.store import Store
-from gradorder_lab.runs.whole_file import whole_file
+from gradorder_lab.runs.whole_file import write_whole
 
 PLAN = "plan.json"
 """The file beside the store."""
@@ -45,8 +45,7 @@ class ReproductionPlan:
 
     def save(self, out: Path) -> None:
         """Leave it beside the store, whole or not at all."""
-        with whole_file(out / PLAN) as unfinished:
-            unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        write_whole(out / PLAN, json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, out: Path) -> "ReproductionPlan | None":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradorder_lab import paper, show
+from gradorder_lab import paper
 from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
@@ -17,7 +17,9 @@ from gradorder_lab.runs.recipe import Size, Workspace
 from gradorder_lab.runs.store import STORE, Store, only_one
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
+from gradorder_lab.show.page import page_of
 from gradorder_lab.show.tensorboard import TensorBoardLog
+from gradorder_lab.show.writing import write
 
 
 class Interrupted(KeyboardInterrupt):
@@ -81,7 +83,7 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
         summary = Summary.of(store)
     before = shipped.beside(out)
     terminal.show(console, summary, asked, before)
-    page = show.write(summary, out, before)
+    page = write(page_of(summary, before=before), out)
     console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", soft_wrap=True, highlight=False)
 
 

@@ -16,3 +16,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """The file with this text."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return path

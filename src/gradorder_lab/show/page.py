@@ -2,66 +2,22 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Verdict, agreement
+from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
 from gradorder_lab.judge.first_rule import first_verdict
 from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.paper.figures import Figure, Table
+from gradorder_lab.runs import shipped
 from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import readable
 from gradorder_lab.show.answer import answer
-from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.benchmark import Benchmark, benchmark_for
 from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
-from gradorder_lab.show.forest import ForestLine
+from gradorder_lab.show.evidence import Evidence
 from gradorder_lab.show.headline import Headline, headline_of
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A comparison in words. Without numbers where its runs are missing."""
-
-    data: str
-    what: str
-    reading: str
-    is_primary: bool
-    outcome: str = "missing"
-    effect: str = "–"
-    interval: str = "–"
-    remark: str = ""
-    won: str = "–"
-    num_seeds: int = 0
-    loss_difference: str = "–"
-    line: ForestLine | None = None
-    untested: str = ""
-
-    @property
-    def shown(self) -> str:
-        """As "synthetic: descending − random"."""
-        return f"{self.data}: {self.what}"
-
-    @classmethod
-    def of(cls, claim: Claim, comparison: Comparison) -> "Evidence":
-        """The numbers of this comparison."""
-        what = comparison.what.replace(" - ", " − ")
-        about = (comparison.data, what, comparison.reading, claim.is_primary(comparison))
-        effect, untested = comparison.effect, comparison.untested
-        if effect is None:
-            return cls(*about, outcome="does not count" if untested else "missing", untested=untested)
-        return cls(
-            *about,
-            outcome=str(claim.outcome_of(comparison) or "does not count"),
-            untested=untested,
-            effect=readable.in_unit(effect, effect.mean),
-            interval=readable.interval_text(effect),
-            remark=readable.remark(effect),
-            won=f"{effect.won:.0%}",
-            num_seeds=effect.num_seeds,
-            loss_difference=readable.percent(effect.loss_difference),
-            line=ForestLine.of(comparison, effect),
-        )
 
 
 @dataclass(frozen=True)
@@ -154,6 +110,11 @@ class Page:
         """All figures that can be drawn, in order."""
         blocks = [block for section in self.sections for block in section.blocks if not block.is_empty]
         return [block.figure for block in blocks if block.figure is not None]
+
+
+def page_in(out: Path) -> Page:
+    """Of the runs in this directory, with what comes along beside them; without runs, of what comes along."""
+    return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
 
 
 def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summary | None = None) -> Page:
