@@ -6,7 +6,7 @@ import numpy as np
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import Effect
-from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
+from gradorder_lab.paper.experiment import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import page as page_module
 from gradorder_lab.show.benchmark import Benchmark, Dot, DotPlot

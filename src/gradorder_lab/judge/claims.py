@@ -135,7 +135,6 @@ class Claim:
         name: as C1.
         text: what the paper says, in our words.
         comparisons: all of them.
-        figures: the names of the figures that show it.
         note: what a reader must know beside the verdict.
         brief: the text in a few words, for where all claims stand together.
     """
@@ -143,7 +142,6 @@ class Claim:
     name: str
     text: str
     comparisons: tuple[Comparison, ...]
-    figures: tuple[str, ...] = ()
     note: str = ""
     brief: str = ""
 

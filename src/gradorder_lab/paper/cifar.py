@@ -6,8 +6,7 @@ from functools import partial
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import Effect, accuracy_effect, cost_effect, effect
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
 from gradorder_lab.paper.network import (
     LATE,
     MINI_RANDOM,
@@ -119,12 +118,8 @@ def cifar_figures(data: str, summary: Summary) -> list[Figure]:
     size = _size(data, summary)
     if size is None:
         return []
-    return [_cifar_figure(data, size, summary, sort, start, zoomed=zoomed) for sort, start, zoomed in _views(data)]
-
-
-def _views(data: str) -> list[tuple[Variant, float, bool]]:
     return [
-        (sort, start, zoomed)
+        _cifar_figure(data, size, summary, sort, start, zoomed=zoomed)
         for sort in (MINI_FIRST, MINI_WITHIN)
         for start in (LATE, EARLY[data])
         for zoomed in (False, True)
@@ -166,7 +161,6 @@ def late_start(data: str, summary: Summary) -> Claim:
         f"{TITLES[data]}, ordering from 0.7 of the run on: mini ordered reaches the lowest training loss, with a test "
         "accuracy within half a point.",
         tuple(_late_start(data, summary)),
-        figures=_figure_names((data,), summary),
         note=_note(data, summary),
         brief=f"{TITLES[data]}: a late start gives the lowest training loss",
     )
@@ -191,7 +185,6 @@ def early_start(summary: Summary) -> Claim:
         "C11",
         "An early start gives about the same accuracy for at least 10% fewer example gradients.",
         tuple(one for data in NET_OF for one in _early_start(data, summary)),
-        figures=_figure_names(tuple(NET_OF), summary),
         brief="An early start: the same accuracy for 10% fewer gradients",
         note="Example gradients of training alone, as the paper counts them; what scoring costs is in the rows.",
     )
@@ -216,7 +209,6 @@ def best_start(summary: Summary) -> Claim:
         "C13",
         "The best start epoch for the mini algorithms is 0.7 of the run, against 0.4 and 0.5.",
         tuple(one for data in NET_OF for one in _best_start(data, summary)),
-        figures=_figure_names(tuple(NET_OF), summary),
         brief="The best start is at 0.7 of the run",
     )
 
@@ -317,24 +309,15 @@ def _note(data: str, summary: Summary) -> str:
     )
 
 
-def _figure_names(data_sets: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
-    return tuple(
-        cifar_figure_name(data, sort[1], start, zoomed=zoomed)
-        for data in data_sets
-        if _size(data, summary) is not None
-        for sort, start, zoomed in _views(data)
-    )
-
-
 ENTRIES = tuple(
     Experiment(
         data,
         f"{TITLES[data]}: a residual network, ordered late and early",
-        partial(cifar_recipes, data),
-        {LATE_START_CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
-        partial(cifar_figures, data),
-        {"mini": 1, "cpu": 6, "paper": 5},
-        partial(cifar_tables, data),
+        recipes=partial(cifar_recipes, data),
+        claims={LATE_START_CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
+        figures=partial(cifar_figures, data),
+        tables=partial(cifar_tables, data),
+        seeds={"mini": 1, "cpu": 6, "paper": 5},
     )
     for data in NET_OF
 )

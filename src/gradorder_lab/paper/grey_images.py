@@ -7,8 +7,7 @@ from functools import partial
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper import tuned_steps
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
 from gradorder_lab.paper.network import (
     BALANCED_RANDOM,
     LATE,
@@ -142,11 +141,6 @@ def most_accurate(data: str, summary: Summary) -> Claim:
         f"{TITLES[data]}: mini ordered is best in train and test accuracy, for both nets and both batch sizes, sort "
         "within and sort first.",
         tuple(_most_accurate(data, size, summary)),
-        figures=tuple(
-            grey_figure_name(data, sort, start, split)
-            for sort, start in readings_of(size)
-            for split in ("train", "test")
-        ),
         brief=f"{TITLES[data]}: mini ordered is the most accurate",
         note=f"Size {size}: {' and '.join(GREY_PROTOCOLS[size].nets)} net. The effect is the error of mini ordered "
         "minus that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late "
@@ -216,11 +210,11 @@ ENTRIES = (
         Experiment(
             data,
             f"{TITLES[data]}: two nets, two batch sizes, every method",
-            partial(grey_recipes, data),
-            {MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)},
-            partial(grey_figures, data),
-            {"mini": 5, "cpu": 5, "paper": 5},
-            partial(grey_tables, data),
+            recipes=partial(grey_recipes, data),
+            claims={MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)},
+            figures=partial(grey_figures, data),
+            tables=partial(grey_tables, data),
+            seeds={"mini": 5, "cpu": 5, "paper": 5},
         )
         for data in MOST_ACCURATE_CLAIMS
     ),

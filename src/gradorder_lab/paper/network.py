@@ -20,7 +20,7 @@ from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment, without_some
 from gradorder_lab.errors import DatasetError, LabError
 from gradorder_lab.models.named import MODELS, started
-from gradorder_lab.paper.figures import Table
+from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Recipe, Rows, Size, Workspace

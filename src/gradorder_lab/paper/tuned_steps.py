@@ -12,8 +12,7 @@ import numpy as np
 
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome
 from gradorder_lab.judge.effects import accuracy_effect
-from gradorder_lab.paper.experiment import Experiment
-from gradorder_lab.paper.figures import Table
+from gradorder_lab.paper.experiment import Experiment, Table
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
@@ -185,9 +184,9 @@ def experiment(data: str, claims: Mapping[str, Callable[[Summary], Claim]]) -> E
     return Experiment(
         name_of(data),
         f"{TITLES[data]}: every method with a step size of its own",
-        partial(tuned_recipes, data),
-        claims,
-        lambda _: [],
-        {"mini": 5, "cpu": 5, "paper": 5},
-        partial(tuned_tables, data),
+        recipes=partial(tuned_recipes, data),
+        claims=claims,
+        figures=lambda _: [],
+        tables=partial(tuned_tables, data),
+        seeds={"mini": 5, "cpu": 5, "paper": 5},
     )

@@ -14,7 +14,7 @@ from statistics import median
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
-from gradorder_lab.paper.figures import Table
+from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.show.standings import HEAD, LEGEND, cells
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number
-from gradorder_lab.paper.figures import Figure, Panel, Table
+from gradorder_lab.paper.experiment import Figure, Panel, Table
 from gradorder_lab.paper.network import LATE, TITLES, start_epoch_at
 from gradorder_lab.runs.recipe import Size
 
@@ -62,7 +62,6 @@ class Block:
         title: of it.
         drawn: None where there is nothing to draw it from.
         experiments: what fills it.
-        sources: the figures that it is put together from.
         is_folded: whether it is shown only when it is asked for: all but the counterparts of the paper's text.
     """
 
@@ -70,7 +69,6 @@ class Block:
     title: str
     drawn: Drawn | None
     experiments: tuple[str, ...]
-    sources: tuple[str, ...] = ()
     is_folded: bool = False
 
     @property
@@ -139,8 +137,7 @@ def _all_shown(items: Sequence[Item], ours: Mapping[str, Drawn]) -> tuple[Block,
 def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Block]:
     counterpart, *further = item.names
     found = _put_together(item, ours) if item.parts else _renamed(item, ours.get(counterpart))
-    sources = tuple(part.figure for part in item.parts)
-    first = Block(counterpart, item.title, found, item.experiments, sources, is_folded=item not in TEXT)
+    first = Block(counterpart, item.title, found, item.experiments, is_folded=item not in TEXT)
     return [first, *(_further(item, ours[name]) for name in further if name in ours)]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from gradorder_lab import paper
 from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
 from gradorder_lab.judge.first_rule import first_verdict
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import Figure, Table
+from gradorder_lab.paper.experiment import Experiment, Figure, Table, largest_size
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
@@ -159,7 +158,7 @@ def _claim_row(
         verdict=claim.verdict,
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
-        figures={one.name: one.title for one in blocks if _shows(one, claim)},
+        figures={one.name: one.title for one in blocks if claim.name in one.claims},
         command=command_for(_names_for(claim, incomplete)) if is_missing else "",
         readings=claim.readings,
         first_verdict=None if first == claim.verdict else first,
@@ -168,13 +167,6 @@ def _claim_row(
         if other is None
         else Before(other.verdict, other.num_seeds, agreement(claim.verdict, other.verdict)),
     )
-
-
-def _shows(block: Block, claim: Claim) -> bool:
-    """Whether it is one of the claim's figures or put together from them; a table, whether its experiment is."""
-    if claim.figures and block.table is None:
-        return not {block.name, *block.sources}.isdisjoint(claim.figures)
-    return any(claim.name in paper.EXPERIMENTS[name].claims for name in block.experiments)
 
 
 def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:

@@ -173,9 +173,11 @@ def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, claims):
             assert f"of {effect.num_seeds}" in text
 
 
-def test_a_row_links_to_its_figures(full, claims):
+def test_a_row_links_to_its_figures(full, page, full_summary):
     links = {attributes.get("href") for _, attributes in full.elements}
-    for claim in claims:
+    for claim in page.claims:
+        experiments = [one for one in paper.EXPERIMENTS.values() if claim.name in one.claims]
+        assert {figure.name for one in experiments for figure in one.figures(full_summary)} <= set(claim.figures)
         assert {f"#fig-{name}" for name in claim.figures} <= links
 
 
