@@ -77,18 +77,21 @@ def answer() -> str:
 
 def verdicts() -> str:
     """Every claim in a few words."""
-    return _table(("claim", "verdict"), [(f"{row.name}: {row.brief}", _verdict(row)) for row in _claims()])
+    return _table(("claim", "verdict"), [(f"{row.claim.name}: {row.claim.brief}", _verdict(row)) for row in _claims()])
 
 
 def decided() -> str:
     """Every claim with what decides."""
-    rows = [(f"{row.name}: {row.text}", _verdict(row), f"{row.num_seeds}", _deciding(row)) for row in _claims()]
+    rows = [
+        (f"{row.claim.name}: {row.claim.text}", _verdict(row), f"{row.claim.num_seeds}", _deciding(row))
+        for row in _claims()
+    ]
     return _table(("claim", "verdict", "seeds", "what decides"), rows)
 
 
 def _verdict(row: ClaimRow) -> str:
-    holds, counted = row.readings
-    return f"{row.verdict} ({holds} of {counted})" if counted else str(row.verdict)
+    holds, counted = row.claim.readings
+    return f"{row.claim.verdict} ({holds} of {counted})" if counted else str(row.claim.verdict)
 
 
 def _deciding(row: ClaimRow) -> str:
@@ -105,7 +108,7 @@ def _told(evidence: Evidence) -> str:
 
 
 def _claims() -> list[ClaimRow]:
-    return sorted(_page().claims, key=lambda row: list(Verdict).index(row.verdict))
+    return sorted(_page().claims, key=lambda row: list(Verdict).index(row.claim.verdict))
 
 
 @cache

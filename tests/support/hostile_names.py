@@ -29,7 +29,9 @@ def hostile_page(full_summary):
     arrival = Arrival(HOSTILE, HOSTILE, 90.0, None, {}, {}, 2)
     headline = Headline((StrategyCosts(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))
     effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
-    claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE)
-    claims = (page_module._claim_row(claim, (), ()),)
+    claim = Claim(
+        "C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE, brief=HOSTILE
+    )
+    claims = (page_module._claim_row(claim, (), (), None),)
     benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, 1.0, 0.9, 1.1)]), table)
     return replace(page, sections=(section,), claims=claims, headline=headline, benchmark=benchmark)

@@ -108,7 +108,7 @@ def _run(
         recipe.contents(settings.data)  # what is not there is said before anything is run
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
-    ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
+    ReproductionPlan(settings.size, seeds, num_finished).save(out)
     with sweep.progress_bar(console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
 

@@ -24,7 +24,7 @@ from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Recipe, Rows, Size, Workspace
-from gradorder_lab.training import checkpoint
+from gradorder_lab.runs.whole_file import load_checkpoint, save_checkpoint
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
 from gradorder_lab.training.step_sizes import step_size_named
 
@@ -221,7 +221,7 @@ def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device
 
 def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
     """The checkpoint that the first process finds."""
-    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load_checkpoint(path))
+    return None if workspace.checkpoints is None else processes.state_of_first(lambda: load_checkpoint(path))
 
 
 def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping[str, Any]:
@@ -254,8 +254,8 @@ def _save(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace
     if workspace.checkpoints is None or not processes.is_first():
         return
     if recipe.is_trunk and run.next_epoch in recipe.branch_epochs:
-        checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
-    checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
+        save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
+    save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
 
 
 def _strategies(recipe: NeuralRecipe, train: data_sets.ImageDataset, seed: int) -> tuple[go.OrderedSampler, Strategy]:

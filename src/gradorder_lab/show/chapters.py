@@ -92,11 +92,6 @@ class Block:
         return [panel for panel in self.figure.panels if panel.missing] if self.figure else []
 
     @property
-    def command(self) -> str:
-        """What runs the missing ones."""
-        return command_for(self.experiments)
-
-    @property
     def is_empty(self) -> bool:
         """Whether nothing of it has been run."""
         return self.table is None and not (self.figure and any(panel.curves for panel in self.figure.panels))

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
-from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement, first_verdict
 from gradorder_lab.paper.experiment import Experiment, Figure, Table, largest_size
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.origin import CONTENT
@@ -40,38 +39,35 @@ class DataVerdict:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim as a row; `command` fills in what is missing, empty where nothing is or nothing can.
+    """A claim as a row.
 
-    `first_verdict` is that of the rule's first version where it differs, else None.
+    Args:
+        claim: what it is of.
+        parts: data set by data set.
+        evidence: every comparison.
+        figures: name -> title of what shows it.
+        command: fills in what is missing; empty where nothing is or nothing can.
+        first_verdict: that of the rule's first version where it differs, else None.
+        before: the claim by the results that come along, beside what was run in this directory.
     """
 
-    name: str
-    brief: str
-    text: str
-    note: str
-    verdict: Verdict
+    claim: Claim
     parts: tuple[DataVerdict, ...]
     evidence: tuple[Evidence, ...]
     figures: Mapping[str, str]
     command: str
-    readings: tuple[int, int]
     first_verdict: Verdict | None
-    num_seeds: int
-    before: "Before | None"
+    before: Claim | None
 
     @property
     def deciding(self) -> DataVerdict | None:
         """The first data set that has the verdict of the whole."""
-        return next((part for part in self.parts if part.verdict == self.verdict), None)
+        return next((part for part in self.parts if part.verdict == self.claim.verdict), None)
 
-
-@dataclass(frozen=True)
-class Before:
-    """The verdict of the results that come along, beside what was run in this directory."""
-
-    verdict: Verdict
-    num_seeds: int
-    agreement: Agreement
+    @property
+    def agreement(self) -> Agreement | None:
+        """Whether both say the same."""
+        return None if self.before is None else agreement(self.claim.verdict, self.before.verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +79,6 @@ class Coverage:
     num_recipes: int
     num_run: int
     seeds: str
-    command: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,27 +140,17 @@ def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | 
     return drawn
 
 
-def _claim_row(
-    claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], other: Claim | None = None
-) -> ClaimRow:
+def _claim_row(claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], before: Claim | None) -> ClaimRow:
     is_missing = any(one.effect is None and not one.untested for one in claim.comparisons)
     first = first_verdict(claim)
     return ClaimRow(
-        name=claim.name,
-        brief=claim.brief or claim.text,
-        text=claim.text,
-        note=claim.note,
-        verdict=claim.verdict,
+        claim,
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
         figures={one.name: one.title for one in blocks if claim.name in one.claims},
         command=command_for(_names_for(claim, incomplete)) if is_missing else "",
-        readings=claim.readings,
         first_verdict=None if first == claim.verdict else first,
-        num_seeds=claim.num_seeds,
-        before=None
-        if other is None
-        else Before(other.verdict, other.num_seeds, agreement(claim.verdict, other.verdict)),
+        before=before,
     )
 
 
@@ -194,7 +179,6 @@ def _coverage(experiment: Experiment, summary: Summary) -> Coverage:
         num_recipes=len(recipes),
         num_run=len(found),
         seeds=_range([len(runs.seeds) for runs in found]),
-        command=command_for([experiment.name]),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gradorder_lab.judge import first_rule
+from gradorder_lab.judge.claims import WHY_REVISED
 from gradorder_lab.judge.effects import MARGINS, MOVED, NEAR, SMALLEST
 from gradorder_lab.runs.whole_file import write_whole
 from gradorder_lab.show.benchmark import COST_TICKS, cost_place
@@ -45,7 +45,7 @@ def render_page(page: Page, *, live_version: str | None = None, whole: bool = Tr
         smallest=SMALLEST,
         moved=MOVED,
         near=NEAR,
-        why_revised=first_rule.WHY,
+        why_revised=WHY_REVISED,
         quantity=quantity,
         command_for=command_for,
         style=own_text("page.css"),

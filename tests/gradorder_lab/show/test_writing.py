@@ -14,8 +14,7 @@ from hostile_names import HOSTILE, hostile_page
 from gradorder_lab import paper
 from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows, write_rows
 from gradorder_lab.benchmark.standings import all_standings
-from gradorder_lab.judge.claims import Verdict
-from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.judge.claims import Verdict, first_verdict
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import Summary
@@ -175,10 +174,10 @@ def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, claims):
 
 def test_a_row_links_to_its_figures(full, page, full_summary):
     links = {attributes.get("href") for _, attributes in full.elements}
-    for claim in page.claims:
-        experiments = [one for one in paper.EXPERIMENTS.values() if claim.name in one.claims]
-        assert {figure.name for one in experiments for figure in one.figures(full_summary)} <= set(claim.figures)
-        assert {f"#fig-{name}" for name in claim.figures} <= links
+    for row in page.claims:
+        experiments = [one for one in paper.EXPERIMENTS.values() if row.claim.name in one.claims]
+        assert {figure.name for one in experiments for figure in one.figures(full_summary)} <= set(row.figures)
+        assert {f"#fig-{name}" for name in row.figures} <= links
 
 
 def test_all_comparisons_are_listed_with_their_outcomes(full, claims):
@@ -368,9 +367,9 @@ def test_the_answer_stands_first_in_three_sentences(full, page):
 def test_a_claim_is_one_line_with_a_few_words_and_what_decides_it(full, page):
     lines = [" ".join(text.split()) for text, _ in full.all("summary", **{"class": "line"})]
     for line, row in zip(lines, page.claims, strict=True):
-        assert line.startswith(f"{row.name} {row.brief} {row.verdict} ")
-        assert row.brief != row.text
-        assert row.deciding.verdict == row.verdict
+        assert line.startswith(f"{row.claim.name} {row.claim.brief} {row.claim.verdict} ")
+        assert row.claim.brief != row.claim.text
+        assert row.deciding.verdict == row.claim.verdict
         assert row.deciding.evidence.shown in line
 
 
