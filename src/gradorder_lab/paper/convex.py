@@ -20,7 +20,7 @@ from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Array, Recipe, Rows, Size, Workspace
-from gradorder_lab.training.step_sizes import schedule_named
+from gradorder_lab.training.step_sizes import SCHEDULES
 
 ORDERINGS: Mapping[str, go.Ordering] = {
     "random": go.Shuffled(),
@@ -114,7 +114,7 @@ class ConvexRecipe(ProblemRecipe):
         """The step sizes of the updates range(first_step, first_step + num_steps), all of this epoch."""
         a = PROBLEMS[self.problem].step_size
         switch = self.warm_up if self.count_from == "switch" else 0
-        schedule = schedule_named(self.schedule, a, num_examples, switch)
+        schedule = SCHEDULES[self.schedule](a, num_examples, switch)
         return _step_sizes(schedule, first_step, num_steps, epoch)
 
 

@@ -170,8 +170,11 @@ def _excerpt(part: Excerpt, drawn: Drawn | None) -> Panel:
 
 
 _NUM_COLUMNS = {2: 2, 3: 3, 4: 2}
-_PROBLEMS = {"Synthesis": "synthetic", "Iris": "iris", "Boston Housing": "boston"}
-_LITERAL = {"synthetic": "synthetic", "iris": "iris-literal", "boston": "boston-literal"}
+_PROBLEMS = {
+    "Synthesis": ("synthetic",),
+    "Iris": ("iris-literal", "iris-scaled"),
+    "Boston Housing": ("boston-literal", "boston-scaled"),
+}
 
 
 def _simple(number: int | str, caption: str, *names: str, experiment: str) -> Item:
@@ -180,8 +183,8 @@ def _simple(number: int | str, caption: str, *names: str, experiment: str) -> It
 
 def _selection_in_text() -> Item:
     parts = [
-        Excerpt(f"selection-{_LITERAL[data]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
-        for title, data in _PROBLEMS.items()
+        Excerpt(f"selection-{problems[0]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
+        for title, problems in _PROBLEMS.items()
     ]
     return Item(
         "Figure 4",
@@ -247,8 +250,7 @@ def _grids() -> list[Item]:
         _simple(
             10 + place,
             f"{title}, {kind} step size",
-            f"selection-{_LITERAL[_PROBLEMS[title]]}-{kind}",
-            *([f"selection-{_PROBLEMS[title]}-scaled-{kind}"] if title != "Synthesis" else []),
+            *(f"selection-{problem}-{kind}" for problem in _PROBLEMS[title]),
             experiment="selection",
         )
         for place, (title, kind) in enumerate(sequence)
@@ -261,19 +263,15 @@ def _grey_grids(first: int, data: str, title: str) -> list[Item]:
         _simple(
             first + place,
             f"{split.capitalize()} Accuracy for {title}, sort {sort}",
-            grey_images.grey_figure_name(data, sort, 0.0, split),
-            *(_other_grids(data, split) if sort == "first" else ()),
+            *(
+                grey_images.grey_figure_name(data, reading, start, split)
+                for reading, start in grey_images.readings_of(COMMANDED)
+                if reading.startswith(sort)
+            ),
             experiment=data,
         )
         for place, (sort, split) in enumerate(sequence)
     ]
-
-
-def _other_grids(data: str, split: str) -> tuple[str, str]:
-    return (
-        grey_images.grey_figure_name(data, "first dealt", 0.0, split),
-        grey_images.grey_figure_name(data, "first", LATE, split),
-    )
 
 
 def _cifar_curves() -> list[Item]:
