@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal, Self
 
 import numpy as np
 from scipy import special
 
 from gradorder_lab.runs.recipe import Array, Recipe
-from gradorder_lab.runs.summary import RecipeSummary, Summary
+from gradorder_lab.runs.summary import Summary
 
 Unit = Literal["fall", "excess", "points"]
 """What an effect is measured by: random's fall of F over the run, random's F - F* at its end, points of accuracy."""
@@ -110,7 +111,7 @@ def effect(
 
     None where runs are missing. The fall of F is that of F - F*: the column is either, or a training loss.
     """
-    runs = _paired(summary, (ours, theirs, random))
+    runs = paired(summary, (ours, theirs, random))
     if runs is None:
         return None
     of_ours, of_theirs, of_random = (one[column] for one in runs)
@@ -122,7 +123,7 @@ def effect(
 
 def effect_at_end(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
     """How much lower a column of `ours` ended than that of `theirs`, as a share of its mean."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     if runs is None:
         return None
     return Effect.of(runs[0][column], runs[1][column], float(runs[1][column].mean()), "excess")
@@ -141,13 +142,13 @@ def effect_of_columns(
 
 def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
     """How much lower the error of `ours` ended than that of `theirs`, in points; `column` is an accuracy in percent."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     return None if runs is None else Effect.of(-runs[0][column], -runs[1][column], unit="points")
 
 
 def cost_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str, share: float) -> Effect | None:
     """How much less than `share` of what `theirs` spent `ours` did, as a share of what `theirs` spent."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     if runs is None:
         return None
     spent = runs[1][column]
@@ -161,7 +162,7 @@ def difference_of_effects(
 
     By `unit`, as a share of the second's F - F* at the end.
     """
-    runs = _paired(summary, (*here, *there))
+    runs = paired(summary, (*here, *there))
     if runs is None:
         return None
     a, b, c, d = (one["excess"] for one in runs)
@@ -204,14 +205,12 @@ def _fall(summary: Summary, recipe: Recipe, column: str) -> float:
     return float(means[0] - means[-1])
 
 
-def _paired(summary: Summary, recipes: Sequence[Recipe]) -> list[dict[str, Array]] | None:
+def paired(summary: Summary, recipes: Sequence[Recipe]) -> list[dict[str, Array]] | None:
     """The columns of each recipe, for the seeds that all of them were run with."""
     found = [summary.get(recipe) for recipe in recipes]
     runs = [one for one in found if one is not None]
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs)) if len(runs) == len(found) else set()
-    return [_columns(one, sorted(seeds)) for one in runs] if seeds else None
-
-
-def _columns(runs: RecipeSummary, seeds: Sequence[int]) -> dict[str, Array]:
-    wanted = np.isin(runs.seeds, seeds)
-    return {name: values[wanted] for name, values in runs.last.items()}
+    seeds = reduce(np.intersect1d, (one.seeds for one in runs)) if len(runs) == len(found) else ()
+    if len(seeds) == 0:
+        return None
+    kept = [np.isin(one.seeds, seeds) for one in runs]
+    return [{name: values[those] for name, values in one.last.items()} for one, those in zip(runs, kept, strict=True)]

@@ -90,6 +90,7 @@ class NeuralRecipe(Recipe):
     """
 
     revision: ClassVar[int] = 2
+    is_data_parallel: ClassVar[bool] = True
     later: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     data: str
@@ -121,11 +122,6 @@ class NeuralRecipe(Recipe):
     def is_trunk(self) -> bool:
         """Whether it is the random run."""
         return (self.method, self.sort) == RANDOM
-
-    @property
-    def is_data_parallel(self) -> bool:
-        """Every run."""
-        return True
 
     @property
     def branch_epochs(self) -> tuple[int, ...]:

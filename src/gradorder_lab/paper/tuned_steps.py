@@ -8,10 +8,8 @@ all methods, and each method with its own.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-import numpy as np
-
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome
-from gradorder_lab.judge.effects import accuracy_effect
+from gradorder_lab.judge.effects import accuracy_effect, paired
 from gradorder_lab.paper.experiment import Experiment, Table
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
@@ -61,14 +59,10 @@ def tuned_recipes(data: str, size: Size) -> list[Recipe]:
 
 def chosen_step_size(data: str, variant: Variant, summary: Summary) -> float | None:
     """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
-    found = {step: summary.get(tuned_recipe(data, variant, step)) for step in STEP_SIZES}
-    runs = {step: one for step, one in found.items() if one is not None}
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values())) if runs else set()
-    if len(runs) < len(STEP_SIZES) or not seeds:
+    runs = paired(summary, [tuned_recipe(data, variant, step) for step in STEP_SIZES])
+    if runs is None:
         return None
-    return best_size(
-        {step: one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean() for step, one in runs.items()}
-    )
+    return best_size({step: one["held_out_accuracy"].mean() for step, one in zip(STEP_SIZES, runs, strict=True)})
 
 
 def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
