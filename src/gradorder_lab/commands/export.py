@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.recipe import Setting
-from gradorder_lab.runs.store import STORE, Store, StoredRun
+from gradorder_lab.runs.store import Store, StoredRun, has_runs
 from gradorder_lab.runs.summary import RecipeSummary, Summary
 from gradorder_lab.runs.whole_file import whole_file, write_whole
 
@@ -91,7 +91,7 @@ MEANINGS = {
 def export(out: Path, to: Path) -> list[Path]:
     """Write the rows of the store in `out`, or, where there is none, the shipped results; return the files."""
     to.mkdir(parents=True, exist_ok=True)
-    if (out / STORE).exists():
+    if has_runs(out):
         with Store(out) as store:
             names = dict.fromkeys(name for name, _ in store.recipes())
             files = [file for name in names for file in _write_experiment(name, store, to)]

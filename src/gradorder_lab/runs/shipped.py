@@ -34,7 +34,7 @@ from pyarrow import parquet
 import gradorder_lab
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Array, identified
-from gradorder_lab.runs.store import STORE, Store
+from gradorder_lab.runs.store import Store, has_runs
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
 from gradorder_lab.runs.whole_file import whole_file
 
@@ -61,11 +61,6 @@ def find_file(name: str) -> Path | None:
     package = Path(gradorder_lab.__file__).parent
     places = (package / "results" / name, package.parents[1] / "results" / name)
     return next((place for place in places if place.exists()), None)
-
-
-def has_runs(out: Path) -> bool:
-    """Whether something was run in `out`."""
-    return (out / STORE).exists()
 
 
 def summary_of(out: Path) -> Summary:

@@ -16,6 +16,7 @@ from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import shipped
+from gradorder_lab.runs.store import has_runs
 from gradorder_lab.show.standings import HEAD, LEGEND, cells
 
 _LEAST, _MOST = 0.25, 4.0  # what is beyond is drawn at the edge
@@ -101,7 +102,7 @@ class Benchmark:
 
 def benchmark_for(out: Path) -> Benchmark | None:
     """For the page of this directory: none where it has runs of its own, because the benchmark is not one of them."""
-    path = None if shipped.has_runs(out) else shipped.find_file(BENCHMARK_RESULTS)
+    path = None if has_runs(out) else shipped.find_file(BENCHMARK_RESULTS)
     return None if path is None else _benchmark_in(path, path.stat().st_mtime_ns)
 
 
