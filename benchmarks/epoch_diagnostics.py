@@ -21,8 +21,7 @@ from gradorder_lab.data import ImageDataset
 from gradorder_lab.paper import grey_images
 from gradorder_lab.paper.network import RANDOM, SCORES, Variant, begin
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.training.evaluation import evaluate
-from gradorder_lab.training.network import NetworkRun
+from gradorder_lab.training.network import NetworkRun, evaluate
 
 WAYS: dict[str, Variant] = {
     "random": RANDOM,

@@ -21,9 +21,9 @@ from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
+from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.runs.table import read_table
-from gradorder_lab.show import readable
+from gradorder_lab.show.evidence import in_unit, interval_text, remark
 from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
 from gradorder_lab.training.network import CLOCK
 
@@ -85,9 +85,9 @@ def _claim_rows(claim: Claim) -> list[list[str]]:
         comparison = claim.headline_on(data)
         if comparison is not None and comparison.effect is not None:
             effect = comparison.effect
-            remark = readable.remark(effect)
-            mean = readable.in_unit(effect, effect.mean) + (f" ({remark})" if remark else "")
-            numbers = [mean, readable.interval_text(effect)]
+            said = remark(effect)
+            mean = in_unit(effect, effect.mean) + (f" ({said})" if said else "")
+            numbers = [mean, interval_text(effect)]
             won = f"{effect.won:.0%} of {effect.num_seeds}"
             what = f"{comparison.what} ({comparison.reading})".replace(" - ", " − ")
             found.append([claim.name, data, what, *numbers, won, str(claim.verdict_on(data))])

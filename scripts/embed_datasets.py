@@ -15,9 +15,10 @@ from pathlib import Path
 import torch
 
 from gradorder_lab.data import SOURCES, embedded
-from gradorder_lab.data.errors import DatasetError
+from gradorder_lab.data.files import LabelledImages, TrainTest
 from gradorder_lab.data.images import class_balanced_indices
-from gradorder_lab.data.source import LabelledImages, Source, TrainTest
+from gradorder_lab.data.sources import Source
+from gradorder_lab.errors import DatasetError
 
 FOLDER = Path(__file__).parents[1] / "src" / "gradorder_lab" / "data" / "embedded"
 MAX_TOTAL_BYTES = 9_000_000

@@ -17,8 +17,9 @@ from gradorder_lab.benchmark.methods import RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, all_standings
 from gradorder_lab.judge.claims import Verdict
-from gradorder_lab.runs.table import read_table
-from gradorder_lab.show.page import ClaimRow, Evidence, Page, page_of
+from gradorder_lab.runs.shipped import read_table
+from gradorder_lab.show.evidence import Evidence
+from gradorder_lab.show.page import ClaimRow, Page, page_of
 from gradorder_lab.show.standings import difference_text
 from gradorder_lab.training.network import CLOCK
 
@@ -76,18 +77,21 @@ def answer() -> str:
 
 def verdicts() -> str:
     """Every claim in a few words."""
-    return _table(("claim", "verdict"), [(f"{row.name}: {row.brief}", _verdict(row)) for row in _claims()])
+    return _table(("claim", "verdict"), [(f"{row.claim.name}: {row.claim.brief}", _verdict(row)) for row in _claims()])
 
 
 def decided() -> str:
     """Every claim with what decides."""
-    rows = [(f"{row.name}: {row.text}", _verdict(row), f"{row.num_seeds}", _deciding(row)) for row in _claims()]
+    rows = [
+        (f"{row.claim.name}: {row.claim.text}", _verdict(row), f"{row.claim.num_seeds}", _deciding(row))
+        for row in _claims()
+    ]
     return _table(("claim", "verdict", "seeds", "what decides"), rows)
 
 
 def _verdict(row: ClaimRow) -> str:
-    holds, counted = row.readings
-    return f"{row.verdict} ({holds} of {counted})" if counted else str(row.verdict)
+    holds, counted = row.claim.readings
+    return f"{row.claim.verdict} ({holds} of {counted})" if counted else str(row.claim.verdict)
 
 
 def _deciding(row: ClaimRow) -> str:
@@ -104,7 +108,7 @@ def _told(evidence: Evidence) -> str:
 
 
 def _claims() -> list[ClaimRow]:
-    return sorted(_page().claims, key=lambda row: list(Verdict).index(row.verdict))
+    return sorted(_page().claims, key=lambda row: list(Verdict).index(row.claim.verdict))
 
 
 @cache

@@ -23,12 +23,11 @@ from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
 from gradorder_lab.judge.claims import Claim, Comparison, Verdict
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper import orders
+from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.runs.table import read_table
-from gradorder_lab.show import readable
-from gradorder_lab.show.forest import EFFECT_TICKS, ForestLine, effect_place
+from gradorder_lab.show.evidence import EFFECT_TICKS, ForestLine, effect_place, in_unit
 from gradorder_lab.show.styles import line_styles
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,14 +87,14 @@ def verdicts() -> Figure:
     ]
     figure = Figure(figsize=(11.2, 0.9 + 0.34 * len(rows)), layout="constrained")
     axes, words = figure.subplots(1, 2, sharey=True, width_ratios=(1, 0.9))
-    for tick in EFFECT_TICKS:
-        axes.axvline(tick.place, color=RULE, linewidth=1, zorder=0)
+    for place in EFFECT_TICKS.values():
+        axes.axvline(place, color=RULE, linewidth=1, zorder=0)
     axes.axvline(effect_place(0.0), color=QUIET, linewidth=1, zorder=0)
     for number, row in enumerate(rows):
         _forest_line(axes, words, -number, row)
     axes.set_xlim(0, 100)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
-    axes.set_xticks([tick.place for tick in EFFECT_TICKS], [tick.text for tick in EFFECT_TICKS])
+    axes.set_xticks(list(EFFECT_TICKS.values()), list(EFFECT_TICKS))
     axes.set_yticks([-number for number in range(len(rows))], [_forest_label(row) for row in rows])
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
@@ -121,7 +120,7 @@ def _forest_line(axes: Axes, words: Axes, y: float, row: ForestRow) -> None:
         axes.barh(y, high - low, left=low, height=0.66, color=CLAIMED, zorder=0)
     axes.plot([line.low, line.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
     axes.plot(line.mean, y, marker="o", color=INK, markersize=5)
-    words.text(0.46, y, readable.in_unit(effect, effect.mean), va="center", ha="right", fontsize=9)
+    words.text(0.46, y, in_unit(effect, effect.mean), va="center", ha="right", fontsize=9)
     words.text(0.52, y, verdict, va="center", fontsize=9, color=TONES.get(verdict, QUIET), fontweight="bold")
 
 

@@ -117,10 +117,10 @@ def report(
         raise typer.BadParameter("needs --serve", param_hint="--port")
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab import show as page  # noqa: PLC0415
-        from gradorder_lab.runs import shipped  # noqa: PLC0415
+        from gradorder_lab.show.page import page_in  # noqa: PLC0415
+        from gradorder_lab.show.writing import write  # noqa: PLC0415
 
-        print(f"Page: {page.write(shipped.summary_of(out), out, shipped.beside(out))}")  # noqa: T201
+        print(f"Page: {write(page_in(out), out)}")  # noqa: T201
 
 
 def _serve(out: Path, port: int | None) -> None:

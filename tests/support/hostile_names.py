@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.statistics import Effect
-from gradorder_lab.paper.figures import Curve, Figure, Panel, Table
+from gradorder_lab.judge.effects import Effect
+from gradorder_lab.paper.experiment import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import page as page_module
-from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.benchmark import Benchmark, Dot, DotPlot
 from gradorder_lab.show.chapters import Block
-from gradorder_lab.show.dot_plot import Dot, DotPlot
 from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
 from gradorder_lab.show.page import page_of
 
@@ -30,7 +29,9 @@ def hostile_page(full_summary):
     arrival = Arrival(HOSTILE, HOSTILE, 90.0, None, {}, {}, 2)
     headline = Headline((StrategyCosts(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))
     effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
-    claim = Claim("C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE)
-    claims = (page_module._claim_row(claim, (), ()),)
+    claim = Claim(
+        "C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE, brief=HOSTILE
+    )
+    claims = (page_module._claim_row(claim, (), (), None),)
     benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, 1.0, 0.9, 1.1)]), table)
     return replace(page, sections=(section,), claims=claims, headline=headline, benchmark=benchmark)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gradorder_lab.judge.statistics import student_width
+from gradorder_lab.judge.effects import student_width
 from gradorder_lab.runs.recipe import Array
 
 RESAMPLES = 4000

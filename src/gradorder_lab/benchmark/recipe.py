@@ -14,7 +14,7 @@ from gradorder import NonFiniteScoresError, OrderedSampler
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
-from gradorder_lab.data import epoch_moves, random_crop_and_flip
+from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps

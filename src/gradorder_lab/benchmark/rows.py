@@ -34,7 +34,7 @@ from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs.recipe import Setting
-from gradorder_lab.runs.store import STORE, Store, StoredRun
+from gradorder_lab.runs.store import Store, StoredRun, has_runs
 from gradorder_lab.runs.whole_file import whole_file
 
 BENCHMARK_RESULTS = "benchmark.parquet"
@@ -172,7 +172,7 @@ def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standa
     known = list(tasks)
     rows = read_rows(path) if path.exists() else []
     for directory in directories:
-        if not (directory / STORE).exists():
+        if not has_runs(directory):
             raise LabError(f"{directory} has no runs")
         with Store(directory) as store:
             rows = with_new_rows(rows, runs_in(store, known))

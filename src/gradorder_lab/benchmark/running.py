@@ -13,7 +13,7 @@ from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, rows_of_task, runs_in, with_new_rows
 from gradorder_lab.runs import origin, sweep
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.runs.store import STORE, Store, only_one
+from gradorder_lab.runs.store import Store, has_runs, only_one
 from gradorder_lab.runs.sweep import Piece
 
 _TRIED = 0.02
@@ -56,7 +56,7 @@ def compared(
 
 def num_there(contest: Contest, out: Path) -> int:
     """How many runs of it the directory has already."""
-    if not (out / STORE).exists():
+    if not has_runs(out):
         return 0
     with Store(out) as store:
         return len(contest.part_of(runs_in(store, [contest.task])))

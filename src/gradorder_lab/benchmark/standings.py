@@ -14,7 +14,7 @@ from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.statistics import interval
+from gradorder_lab.judge.effects import interval
 from gradorder_lab.runs.recipe import Array
 from gradorder_lab.training.network import CLOCK
 from gradorder_lab.training.step_sizes import best_size

@@ -20,8 +20,8 @@ from gradorder_lab.benchmark.running import announcement, compared, num_there
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data.examples import Examples, LabelledBatch
-from gradorder_lab.data.loading import data_directory
-from gradorder_lab.errors import LabError
+from gradorder_lab.data.files import data_directory
+from gradorder_lab.errors import DatasetNotFoundError, LabError
 from gradorder_lab.models.named import MODELS
 from gradorder_lab.runs import sweep
 from gradorder_lab.runs.recipe import Workspace
@@ -90,7 +90,7 @@ def _at_hand(request: ComparisonRequest, console: Console) -> ComparisonRequest:
         return request
     try:
         data_sets.load(name, size="cpu")
-    except data_sets.DatasetNotFoundError:
+    except DatasetNotFoundError:
         source = data_sets.SOURCES[name]
         console.print(
             f"{source.title} could not be downloaded: its shipped part is used, {source.num_mini_train:,} examples to "

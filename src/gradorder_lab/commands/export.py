@@ -5,9 +5,8 @@ the curves over all seeds and the ends of every seed: two tables per experiment,
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from pyarrow import csv, parquet
 
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.recipe import Setting
-from gradorder_lab.runs.store import STORE, Store, StoredRun
+from gradorder_lab.runs.store import Store, StoredRun, has_runs
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.runs.whole_file import whole_file
+from gradorder_lab.runs.whole_file import whole_file, write_whole
 
 Columns = dict[str, Any]
 Fields = dict[str, str]
@@ -92,7 +91,7 @@ MEANINGS = {
 def export(out: Path, to: Path) -> list[Path]:
     """Write the rows of the store in `out`, or, where there is none, the shipped results; return the files."""
     to.mkdir(parents=True, exist_ok=True)
-    if (out / STORE).exists():
+    if has_runs(out):
         with Store(out) as store:
             names = dict.fromkeys(name for name, _ in store.recipes())
             files = [file for name in names for file in _write_experiment(name, store, to)]
@@ -101,7 +100,7 @@ def export(out: Path, to: Path) -> list[Path]:
         summary = shipped.shipped_summary()
         files, environments = list(_write_summary(summary, to)), summary.environments
     made_with = json.dumps([dict(facts) for facts in environments], indent=1)
-    return [*files, _write_text(to / "environments.json", made_with), _write_meanings(to)]
+    return [*files, write_whole(to / "environments.json", made_with), _write_meanings(to)]
 
 
 # ---- from a store ----
@@ -136,8 +135,19 @@ def _narrowest(values: Sequence[Setting]) -> str:
 
 def run_columns(runs: Sequence[StoredRun], fields: Fields) -> Columns:
     """The lines of some runs, column by column; None where a run does not have the column."""
-    parts = [_filled(_about(run) | dict(run.rows), fields, _num_rows(run)) for run in runs]
+    parts = [_run_columns(run, fields) for run in runs]
     return {name: _joined_columns([part[name] for part in parts]) for name in fields}
+
+
+def _run_columns(run: StoredRun, fields: Fields) -> Columns:
+    num_rows = len(next(iter(run.rows.values())))
+    about = _about(run.experiment, run.revision, run.settings) | {"seed": run.seed, "environment": run.environment}
+    about |= {"run_seconds": run.seconds, "row": np.arange(num_rows)}
+    return _filled(about | dict(run.rows), fields, num_rows)
+
+
+def _about(experiment: str, revision: int, settings: Mapping[str, Setting]) -> Columns:
+    return {"experiment": experiment, "revision": revision} | {SETTING + name: settings[name] for name in settings}
 
 
 def _joined_columns(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or lists where something is missing
@@ -146,59 +156,34 @@ def _joined_columns(parts: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays, or l
     return [value for part in parts for value in part]
 
 
-def _num_rows(run: StoredRun) -> int:
-    return len(next(iter(run.rows.values())))
-
-
-def _about(run: StoredRun) -> Columns:
-    known: Columns = {"experiment": run.experiment, "revision": run.revision, "seed": run.seed}
-    known |= {"environment": run.environment, "run_seconds": run.seconds, "row": np.arange(_num_rows(run))}
-    return known | {SETTING + name: value for name, value in run.settings.items()}
-
-
 # ---- from the shipped results ----
 
 
 def _write_summary(summary: Summary, to: Path) -> Iterator[Path]:
-    recipes: dict[str, list[_Recipe]] = {}
-    for identity, runs in summary.recipes.items():
-        experiment, revision, settings = json.loads(identity)
-        recipes.setdefault(experiment, []).append(_Recipe(experiment, revision, settings, runs))
-    for experiment, found in recipes.items():
-        about: Fields = {"experiment": "string", "revision": "int64"} | setting_fields([one.settings for one in found])
-        ends = about | {"seed": "int64"} | dict.fromkeys([name for one in found for name in one.runs.last], "float64")
-        yield from _write(f"{experiment}-ends", ends, (_ends(one, ends) for one in found), to)
+    recipes = [(json.loads(identity), runs) for identity, runs in summary.recipes.items()]
+    for experiment in dict.fromkeys(name for (name, _, _), _ in recipes):
+        every = [settings for (name, _, settings), _ in recipes if name == experiment]
+        found = [(_about(*recipe), runs) for recipe, runs in recipes if recipe[0] == experiment]
+        about: Fields = {"experiment": "string", "revision": "int64"} | setting_fields(every)
+        ends = about | {"seed": "int64"} | dict.fromkeys([name for _, runs in found for name in runs.last], "float64")
+        yield from _write(f"{experiment}-ends", ends, (_ends(*one, ends) for one in found), to)
         curves = about | _CURVE_COLUMNS
-        drawn = [one for one in found if one.runs.bands]
-        yield from _write(f"{experiment}-curves", curves, (_curves(one, curves) for one in drawn), to) if drawn else []
+        drawn = [(recipe, runs) for recipe, runs in found if runs.bands]
+        yield from _write(f"{experiment}-curves", curves, (_curves(*one, curves) for one in drawn), to) if drawn else []
 
 
-@dataclass(frozen=True, eq=False)
-class _Recipe:
-    experiment: str
-    revision: int
-    settings: Mapping[str, Setting]
-    runs: RecipeSummary
-
-    @property
-    def about(self) -> Columns:
-        settings = {SETTING + name: value for name, value in self.settings.items()}
-        return {"experiment": self.experiment, "revision": self.revision} | settings
+def _ends(recipe: Columns, runs: RecipeSummary, fields: Fields) -> Columns:
+    return _filled(recipe | {"seed": runs.seeds} | dict(runs.last), fields, len(runs.seeds))
 
 
-def _ends(recipe: _Recipe, fields: Fields) -> Columns:
-    runs = recipe.runs
-    return _filled(recipe.about | {"seed": runs.seeds} | dict(runs.last), fields, len(runs.seeds))
-
-
-def _curves(recipe: _Recipe, fields: Fields) -> Columns:
-    bands = recipe.runs.bands
+def _curves(recipe: Columns, runs: RecipeSummary, fields: Fields) -> Columns:
+    bands = runs.bands
     num_points = len(next(iter(bands.values())).mean)
-    columns: Columns = {"num_seeds": len(recipe.runs.seeds)}
+    columns: Columns = {"num_seeds": len(runs.seeds)}
     columns |= {"column": [name for name in bands for _ in range(num_points)]}
     columns |= {"row": np.tile(np.arange(num_points), len(bands))}
     columns |= {end: np.concatenate([getattr(band, end) for band in bands.values()]) for end in ("mean", "low", "high")}
-    return _filled(recipe.about | columns, fields, num_points * len(bands))
+    return _filled(recipe | columns, fields, num_points * len(bands))
 
 
 def _filled(values: Columns, fields: Fields, length: int) -> Columns:
@@ -226,31 +211,25 @@ def _write(name: str, fields: Fields, parts: Iterable[Columns], to: Path) -> lis
             stack.enter_context(parquet.ParquetWriter(unfinished[0], schema, compression="zstd")),
             stack.enter_context(csv.CSVWriter(unfinished[1], schema)),
         ]
-        for table in _gathered((pa.table(part, schema=schema) for part in parts), pa.concat_tables):
+        for table in _gathered(pa.table(part, schema=schema) for part in parts):
             for writer in writers:
                 writer.write_table(table)
     return paths
 
 
-def _gathered(tables: Iterable[Any], join: Callable[[list[Any]], Any]) -> Iterator[Any]:
+def _gathered(tables: Iterable[Any]) -> Iterator[Any]:
     """Small tables joined to ones that are worth writing."""
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table)
         if sum(len(one) for one in waiting) >= _LINES_AT_ONCE:
-            yield join(waiting)
+            yield pa.concat_tables(waiting)
             waiting = []
     if waiting:
-        yield join(waiting)
+        yield pa.concat_tables(waiting)
 
 
 def _write_meanings(to: Path) -> Path:
     lines = ["column,meaning", *(f'{name},"{meaning}"' for name, meaning in MEANINGS.items())]
     lines.append(f'{SETTING}*,"a setting of the recipe: see the docstrings of gradorder_lab"\n')
-    return _write_text(to / "columns.csv", "\n".join(lines))
-
-
-def _write_text(path: Path, text: str) -> Path:
-    with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
-    return path
+    return write_whole(to / "columns.csv", "\n".join(lines))

@@ -3,15 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gradorder_lab import paper
-from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.runs.recipe import Size
 from gradorder_lab.runs.store import Store
-from gradorder_lab.runs.whole_file import whole_file
+from gradorder_lab.runs.whole_file import write_whole
 
 PLAN = "plan.json"
 """The file beside the store."""
@@ -32,21 +31,12 @@ class ReproductionPlan:
     size: Size
     seeds: Mapping[str, int]
     num_finished: int
-    started: float
-    process: int
-
-    @classmethod
-    def of(
-        cls, asked: Sequence[Experiment], size: Size, seeds: Mapping[str, int], num_finished: int
-    ) -> "ReproductionPlan":
-        """Of this process, from now on."""
-        named = {experiment.name: seeds[experiment.name] for experiment in asked}
-        return cls(size, named, num_finished, time.time(), os.getpid())
+    started: float = field(default_factory=time.time)
+    process: int = field(default_factory=os.getpid)
 
     def save(self, out: Path) -> None:
         """Leave it beside the store, whole or not at all."""
-        with whole_file(out / PLAN) as unfinished:
-            unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        write_whole(out / PLAN, json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, out: Path) -> "ReproductionPlan | None":

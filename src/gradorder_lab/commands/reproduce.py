@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradorder_lab import paper, show
+from gradorder_lab import paper
 from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
@@ -17,7 +17,9 @@ from gradorder_lab.runs.recipe import Size, Workspace
 from gradorder_lab.runs.store import STORE, Store, only_one
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
+from gradorder_lab.show.page import page_of
 from gradorder_lab.show.tensorboard import TensorBoardLog
+from gradorder_lab.show.writing import write
 
 
 class Interrupted(KeyboardInterrupt):
@@ -81,7 +83,7 @@ def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -
         summary = Summary.of(store)
     before = shipped.beside(out)
     terminal.show(console, summary, asked, before)
-    page = show.write(summary, out, before)
+    page = write(page_of(summary, before=before), out)
     console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", soft_wrap=True, highlight=False)
 
 
@@ -106,7 +108,7 @@ def _run(
         recipe.contents(settings.data)  # what is not there is said before anything is run
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
-    ReproductionPlan.of(asked, settings.size, seeds, num_finished).save(out)
+    ReproductionPlan(settings.size, seeds, num_finished).save(out)
     with sweep.progress_bar(console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
 

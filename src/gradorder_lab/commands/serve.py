@@ -19,7 +19,7 @@ from typing import Any
 from gradorder_lab.commands.progress import ReproductionPlan, ReproductionProgress
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import shipped
-from gradorder_lab.runs.store import Store
+from gradorder_lab.runs.store import Store, has_runs
 from gradorder_lab.runs.summary import RecipeSummary, Summary
 from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.page import page_of
@@ -65,7 +65,7 @@ class LivePage:
 
     def progress(self) -> dict[str, Any]:
         """How far the runs are, and the version of the page that would be served now."""
-        if not shipped.has_runs(self._out):
+        if not has_runs(self._out):
             return {"version": self._version_to_serve(), "progress": None}
         with Store(self._out) as store:
             plan = ReproductionPlan.load(self._out)
@@ -73,7 +73,7 @@ class LivePage:
         return {"version": self._version_to_serve(), "progress": found}
 
     def _version(self) -> str:
-        if not shipped.has_runs(self._out):
+        if not has_runs(self._out):
             return "shipped"
         with Store(self._out) as store:
             return str(store.num_runs())
@@ -99,7 +99,7 @@ class LivePage:
 
     def _summary(self) -> Summary:
         """Only recipes with new runs are read again."""
-        if not shipped.has_runs(self._out):
+        if not has_runs(self._out):
             return shipped.summary_of(self._out)
         with Store(self._out) as store:
             found = Summary.of(store, self._runs)

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import torch
 
-from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
-from gradorder_lab.data.source import LabelledImages, TrainTest, read_bytes
+from gradorder_lab.data.files import LabelledImages, TrainTest, read_bytes
+from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
 
 _COLOUR_SHAPE = (3, 32, 32)
 _IMAGE_SIZE = 3 * 32 * 32

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from gradorder_lab.data.errors import DatasetError
-from gradorder_lab.data.source import Remote
+from gradorder_lab.data.sources import Remote
+from gradorder_lab.errors import DatasetError
 
 _NUM_TRIES = 3
 

@@ -9,10 +9,11 @@ from importlib.resources import files
 import numpy as np
 import torch
 
-from gradorder_lab.data.errors import DatasetError
-from gradorder_lab.data.source import LabelledImages, Source, TrainTest
+from gradorder_lab.data.files import LabelledImages, TrainTest
+from gradorder_lab.data.sources import Source
+from gradorder_lab.errors import DatasetError
 
-_SIDES = {1: 28, 3: 32}
+_SIZES = {1: (28, 28), 3: (32, 32)}
 """Height and width of an image by its number of channels."""
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -49,8 +50,8 @@ def unpacked(content: bytes, source: Source) -> TrainTest:
         EOFError, lzma.LZMAError: no whole .xz file.
     """
     num_examples = source.num_mini_train + source.num_mini_test
-    side = _SIDES[source.num_channels]
-    shape = (num_examples, source.num_channels, side, side)
+    num_channels = len(source.mean)
+    shape = (num_examples, num_channels, *_SIZES[num_channels])
     data = np.frombuffer(lzma.decompress(content), np.uint8)
     labels = torch.from_numpy(data[:num_examples].astype(np.int64))
     images = torch.from_numpy(sums(data[num_examples:].reshape(shape)))

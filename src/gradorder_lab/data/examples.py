@@ -52,10 +52,9 @@ class Subset:
     labels: torch.Tensor
 
     @classmethod
-    def of(cls, whole: Examples, positions: torch.Tensor | None = None) -> "Subset":
-        """These examples, or all of them, with their own labels."""
-        chosen = torch.arange(len(whole)) if positions is None else positions
-        return cls(whole, chosen, whole.labels.index_select(0, chosen.to(whole.labels.device)))
+    def of(cls, whole: Examples) -> "Subset":
+        """All of them, with their own labels."""
+        return cls(whole, torch.arange(len(whole)), whole.labels)
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
-from gradorder_lab.data.source import LabelledImages, TrainTest, read_bytes
+from gradorder_lab.data.files import LabelledImages, TrainTest, read_bytes
+from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
 
 _UNSIGNED_BYTE = 0x08
 _GREY_SHAPE = (28, 28)
-_FILES = tuple(f"{split}-{kind}-ubyte" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+_NUM_CLASSES = 10
+IDX_NAMES = tuple(f"{split}-{kind}-ubyte" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,11 @@ class IdxFiles:
 
     Args:
         folders: where they may lie below the data directory, in the order of trust.
-        num_classes: labels are 0 to num_classes - 1.
         look_alikes: SHA-256 of the unpacked test label file -> the data set that it belongs to, for data sets whose
             files have the same names and shapes as these.
     """
 
     folders: tuple[str, ...]
-    num_classes: int = 10
     look_alikes: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, root: Path) -> TrainTest | None:
@@ -44,19 +43,19 @@ class IdxFiles:
             DatasetFileError: a file is truncated, corrupt or another one than its name says.
         """
         for folder in (root / name for name in self.folders):
-            paths = [_variant(folder, name) for name in _FILES]
+            paths = [_variant(folder, name) for name in IDX_NAMES]
             found = [path for path in paths if path is not None]
-            if len(found) == len(_FILES):
+            if len(found) == len(IDX_NAMES):
                 train_images, train_labels, test_images, test_labels = found
                 self._refuse_look_alike(test_labels)
                 return TrainTest(self._split(train_images, train_labels), self._split(test_images, test_labels))
             if found:
-                missing = [name for name, path in zip(_FILES, paths, strict=True) if path is None]
+                missing = [name for name, path in zip(IDX_NAMES, paths, strict=True) if path is None]
                 raise DatasetNotFoundError(f"{folder} holds {found[0].name} but not {', '.join(missing)} (.gz or not)")
         return None
 
     def _split(self, images_path: Path, labels_path: Path) -> LabelledImages:
-        images, labels = read_images(images_path), read_labels(labels_path, self.num_classes)
+        images, labels = read_images(images_path), read_labels(labels_path)
         if len(images) != len(labels):
             raise DatasetFileError(labels_path, f"{len(labels)} labels for the {len(images)} images of {images_path}")
         return LabelledImages(images, labels)
@@ -75,12 +74,12 @@ def read_images(path: Path) -> torch.Tensor:
     return torch.from_numpy(images).unsqueeze(1)
 
 
-def read_labels(path: Path, num_classes: int) -> torch.Tensor:
+def read_labels(path: Path) -> torch.Tensor:
     """Labels of an IDX file, int64 (N,)."""
     labels = read_idx(path, num_dimensions=1)
-    if labels.max() >= num_classes:
-        where = int((labels >= num_classes).argmax())
-        raise DatasetFileError(path, f"labels must be 0 to {num_classes - 1}, got {labels[where]} at position {where}")
+    if labels.max() >= _NUM_CLASSES:
+        where = int((labels >= _NUM_CLASSES).argmax())
+        raise DatasetFileError(path, f"labels must be 0 to {_NUM_CLASSES - 1}, got {labels[where]} at position {where}")
     return torch.from_numpy(labels).long()
 
 

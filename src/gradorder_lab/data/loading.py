@@ -4,20 +4,12 @@ import os
 from pathlib import Path
 
 from gradorder_lab.data import embedded
-from gradorder_lab.data.cifar10 import CIFAR10_SOURCE
-from gradorder_lab.data.cifar100 import CIFAR100_SOURCE
 from gradorder_lab.data.download import DownloadError, cache_dir, fetch
-from gradorder_lab.data.errors import DatasetError, DatasetNotFoundError
-from gradorder_lab.data.fashion_mnist import FASHION_MNIST_SOURCE
+from gradorder_lab.data.files import DATA_VARIABLE, TrainTest, data_directory
 from gradorder_lab.data.images import ImageDataset
-from gradorder_lab.data.mnist import MNIST_SOURCE
-from gradorder_lab.data.source import Source, TrainTest
+from gradorder_lab.data.sources import SOURCES, Source
+from gradorder_lab.errors import DatasetError, DatasetNotFoundError
 from gradorder_lab.runs.recipe import SIZES, Size
-
-SOURCES = {source.name: source for source in (MNIST_SOURCE, FASHION_MNIST_SOURCE, CIFAR10_SOURCE, CIFAR100_SOURCE)}
-
-DATA_VARIABLE = "GRADORDER_DATA"
-"""The environment variable that names the data directory where no argument does."""
 
 
 def load(
@@ -59,21 +51,6 @@ def load(
     if size == "paper":
         _check_complete(source, train, test)
     return train, test
-
-
-def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """The directory given here or in $GRADORDER_DATA; None where there is neither.
-
-    Raises:
-        DatasetError: it is not a directory.
-    """
-    given, said_by = (data_dir, "data_dir") if data_dir is not None else (os.environ.get(DATA_VARIABLE), DATA_VARIABLE)
-    if not given:
-        return None
-    path = Path(given).expanduser()
-    if not path.is_dir():
-        raise DatasetError(f"{said_by} must be an existing directory, got {path}")
-    return path
 
 
 def _splits(source: Source, root: Path | None, size: Size, download: bool) -> TrainTest:

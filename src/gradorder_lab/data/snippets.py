@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from gradorder_lab.data.errors import DatasetError
 from gradorder_lab.data.examples import LabelledTensors
+from gradorder_lab.errors import DatasetError
 
 MODULES = (
     "_pydecimal",

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradorder_lab.data.errors import DatasetFileError
 from gradorder_lab.data.examples import LabelledTensors
-from gradorder_lab.data.text import found, read_text
+from gradorder_lab.data.files import found, read_text
+from gradorder_lab.errors import DatasetFileError
 
 PHRASE_LENGTH = 56
 """Words of a phrase; the longest known has 52."""

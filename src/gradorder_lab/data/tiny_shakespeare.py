@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from gradorder_lab.data.errors import DatasetFileError
 from gradorder_lab.data.examples import LabelledTensors
-from gradorder_lab.data.text import found, read_text
+from gradorder_lab.data.files import found, read_text
+from gradorder_lab.errors import DatasetFileError
 
 WINDOW_LENGTH = 64
 _TEST_SHARE = 10  # one part in

@@ -8,15 +8,13 @@ import numpy as np
 
 from gradorder.bounds import RecordedEpoch, epoch_bound, record_epoch, step_condition
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect_at_end, effect_of_columns
-from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
-from gradorder_lab.paper.figures import Table
-from gradorder_lab.paper.orders import PER_STEP
+from gradorder_lab.judge.effects import effect_at_end, effect_of_columns
+from gradorder_lab.paper.convex import FEWER_SEEDS, PER_STEP, PROBLEM_NAMES, ConvexRecipe, Descent, ProblemRecipe
+from gradorder_lab.paper.experiment import Experiment, Table
 from gradorder_lab.problems import problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.recipe import Rows, Workspace
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.training.convex import ConvexRecipe, Descent, ProblemRecipe
 
 NAME = "bounds"
 STRONGLY_CONVEX = (1, 2)
@@ -26,7 +24,6 @@ SCHEDULES_OF = {1: PER_STEP, 2: ("constant",), 3: PER_STEP, 4: ("constant",)}
 RECORDED_EPOCHS = (0, 5, 15)
 """The epochs recorded, each after that many random ones."""
 
-PROBLEM_NAMES = ("synthetic", "iris literal", "iris scaled", "boston literal", "boston scaled")
 ORDERS = ("random", "descending", "ascending")
 
 
@@ -238,10 +235,10 @@ ENTRIES = (
     Experiment(
         NAME,
         "Theorems 1 to 4 beside what is measured",
-        same_at_every_size(bounds_recipes),
-        {"C12": theorems_hold},
-        lambda _: [],
-        FEWER_SEEDS,
-        bounds_tables,
+        recipes=lambda _: bounds_recipes(),
+        claims={"C12": theorems_hold},
+        figures=lambda _: [],
+        tables=bounds_tables,
+        seeds=FEWER_SEEDS,
     ),
 )

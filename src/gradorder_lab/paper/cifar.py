@@ -1,14 +1,12 @@
 """CIFAR-10 and CIFAR-100: residual networks, random first, ordered from a late or an early epoch on. C9 to C11, C13."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import accuracy_effect, cost_effect, effect
-from gradorder_lab.judge.statistics import Effect
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
+from gradorder_lab.judge.effects import Effect, accuracy_effect, cost_effect, effect
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
 from gradorder_lab.paper.network import (
     LATE,
     MINI_RANDOM,
@@ -59,58 +57,48 @@ MINI_WITHIN: Variant = ("mini ordered", "within")
 MINIS = (MINI_RANDOM, MINI_FIRST, MINI_WITHIN)
 
 
-@dataclass(frozen=True)
-class CifarProtocol:
-    """What a size runs."""
-
-    epochs: int
-    num_train: int | None
-    width: int | None
-    batch_size: int
-    augment: bool
-    evaluate_every: int
-
-
-CIFAR_PROTOCOLS: dict[tuple[str, Size], CifarProtocol] = {
-    ("cifar10", "mini"): CifarProtocol(5, 500, 4, 128, augment=False, evaluate_every=1),
-    ("cifar10", "cpu"): CifarProtocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
-    ("cifar10", "paper"): CifarProtocol(200, None, None, 128, augment=True, evaluate_every=1),
-    ("cifar100", "cpu"): CifarProtocol(30, 5000, 8, 64, augment=False, evaluate_every=3),
-    ("cifar100", "paper"): CifarProtocol(200, None, None, 128, augment=True, evaluate_every=1),
-}
-
-
-def cifar_recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe:
-    """One method; `start` is the part of the run that is random."""
-    protocol = CIFAR_PROTOCOLS[data, size]
-    kind, sort = method
+def _full_random(data: str) -> NeuralRecipe:
+    """As the paper runs it."""
     return NeuralRecipe(
         experiment=data,
         data=data,
-        size=size,
-        num_train=protocol.num_train,
+        size="paper",
         model=NET_OF[data],
-        width=protocol.width,
-        method=kind,
-        sort=sort,
         score="logit error",
-        batch_size=protocol.batch_size,
-        epochs=protocol.epochs,
-        start_epoch=0 if method == RANDOM else start_epoch_at(start, protocol.epochs),
+        epochs=200,
         schedule="cosine",
         step_size=0.1,
         momentum=0.9,
         weight_decay=5e-4,
-        augment=protocol.augment,
-        evaluate_every=protocol.evaluate_every,
+        augment=True,
     )
+
+
+def _on_two_cores(recipe: NeuralRecipe) -> NeuralRecipe:
+    small = replace(recipe, size="cpu", num_train=5000, width=8, augment=False)
+    return replace(small, epochs=30, batch_size=64, evaluate_every=3)
+
+
+FULL_RANDOM_OF: dict[tuple[str, Size], NeuralRecipe] = {
+    ("cifar10", "mini"): replace(_full_random("cifar10"), size="mini", num_train=500, width=4, augment=False, epochs=5),
+    **{(data, "cpu"): _on_two_cores(_full_random(data)) for data in NET_OF},
+    **{(data, "paper"): _full_random(data) for data in NET_OF},
+}
+"""What a size runs; CIFAR-100 is not there at the smallest one."""
+
+
+def cifar_recipe(data: str, size: Size, method: Variant, start: float) -> NeuralRecipe:
+    """One method; `start` is the part of the run that is random."""
+    random = FULL_RANDOM_OF[data, size]
+    start_epoch = 0 if method == RANDOM else start_epoch_at(start, random.epochs)
+    return replace(random, method=method[0], sort=method[1], start_epoch=start_epoch)
 
 
 def cifar_recipes(data: str, size: Size) -> list[Recipe]:
     """Everything to run; nothing where the data set is not there at this size."""
-    if (data, size) not in CIFAR_PROTOCOLS:
+    if (data, size) not in FULL_RANDOM_OF:
         return []
-    found = [cifar_recipe(data, size, RANDOM, 0.0), cifar_recipe(data, size, FULL_ORDERED, LATE)]
+    found = [FULL_RANDOM_OF[data, size], cifar_recipe(data, size, FULL_ORDERED, LATE)]
     found += [cifar_recipe(data, size, method, start) for start in (LATE, 0.5, 0.4) for method in MINIS]
     return list(dict.fromkeys(found))  # in a short run two starts may fall on the same epoch
 
@@ -120,12 +108,8 @@ def cifar_figures(data: str, summary: Summary) -> list[Figure]:
     size = _size(data, summary)
     if size is None:
         return []
-    return [_cifar_figure(data, size, summary, sort, start, zoomed=zoomed) for sort, start, zoomed in _views(data)]
-
-
-def _views(data: str) -> list[tuple[Variant, float, bool]]:
     return [
-        (sort, start, zoomed)
+        _cifar_figure(data, size, summary, sort, start, zoomed=zoomed)
         for sort in (MINI_FIRST, MINI_WITHIN)
         for start in (LATE, EARLY[data])
         for zoomed in (False, True)
@@ -140,7 +124,7 @@ def cifar_figure_name(data: str, sort: str, start: float, *, zoomed: bool) -> st
 def _cifar_figure(data: str, size: Size, summary: Summary, ours: Variant, start: float, *, zoomed: bool) -> Figure:
     methods = [RANDOM, *([FULL_ORDERED] if start == LATE and ours == MINI_FIRST else []), MINI_RANDOM, ours]
     recipes_of: dict[str, Recipe] = {method[0]: cifar_recipe(data, size, method, start) for method in methods}
-    epochs = CIFAR_PROTOCOLS[data, size].epochs
+    epochs = FULL_RANDOM_OF[data, size].epochs
     first = start_epoch_at({LATE: 0.6}.get(start, 0.35), epochs) if zoomed else 0
     panels = tuple(
         panel(column.replace("_", " "), summary, recipes_of, column, x_labels=NEURAL_X_LABELS, from_epoch=first)
@@ -167,7 +151,6 @@ def late_start(data: str, summary: Summary) -> Claim:
         f"{TITLES[data]}, ordering from 0.7 of the run on: mini ordered reaches the lowest training loss, with a test "
         "accuracy within half a point.",
         tuple(_late_start(data, summary)),
-        figures=_figure_names((data,), summary),
         note=_note(data, summary),
         brief=f"{TITLES[data]}: a late start gives the lowest training loss",
     )
@@ -175,7 +158,7 @@ def late_start(data: str, summary: Summary) -> Claim:
 
 def _late_start(data: str, summary: Summary) -> Iterator[Comparison]:
     size = _size(data, summary) or "paper"
-    random = cifar_recipe(data, size, RANDOM, 0.0)
+    random = FULL_RANDOM_OF[data, size]
     for ours in (MINI_FIRST, MINI_WITHIN):
         mini = cifar_recipe(data, size, ours, LATE)
         for other in (RANDOM, FULL_ORDERED, MINI_RANDOM):
@@ -192,7 +175,6 @@ def early_start(summary: Summary) -> Claim:
         "C11",
         "An early start gives about the same accuracy for at least 10% fewer example gradients.",
         tuple(one for data in NET_OF for one in _early_start(data, summary)),
-        figures=_figure_names(tuple(NET_OF), summary),
         brief="An early start: the same accuracy for 10% fewer gradients",
         note="Example gradients of training alone, as the paper counts them; what scoring costs is in the rows.",
     )
@@ -200,7 +182,7 @@ def early_start(summary: Summary) -> Claim:
 
 def _early_start(data: str, summary: Summary) -> Iterator[Comparison]:
     size = _size(data, summary) or "paper"
-    random = cifar_recipe(data, size, RANDOM, 0.0)
+    random = FULL_RANDOM_OF[data, size]
     for ours in (MINI_FIRST, MINI_WITHIN):
         mini = cifar_recipe(data, size, ours, EARLY[data])
         found = accuracy_effect(summary, mini, random, "test_accuracy")
@@ -217,7 +199,6 @@ def best_start(summary: Summary) -> Claim:
         "C13",
         "The best start epoch for the mini algorithms is 0.7 of the run, against 0.4 and 0.5.",
         tuple(one for data in NET_OF for one in _best_start(data, summary)),
-        figures=_figure_names(tuple(NET_OF), summary),
         brief="The best start is at 0.7 of the run",
     )
 
@@ -244,22 +225,22 @@ def cifar_tables(data: str, summary: Summary) -> list[Table]:
         found = [format(runs.last[name].mean(), form) for name, form in columns.items()] if runs else ["-"] * 4
         paper = [format(number, form) for number, form in zip(PAPER[data][method[0]], columns.values(), strict=True)]
         rows.append((method[0], *found, *paper))
-    protocol = CIFAR_PROTOCOLS[data, size]
-    num_train = protocol.num_train or num_images(data, size)[0]
+    random = FULL_RANDOM_OF[data, size]
+    num_train = random.num_train or num_images(data, size)[0]
     names = ("train loss", "train accuracy", "test loss", "test accuracy")
     return [
         Table(
             name=f"{data}-table",
             title=f"{TITLES[data]}: ours at size {size}, and the paper's",
-            caption=f"{NET_OF[data]}, {num_train:,} training images, {protocol.epochs} epochs, "
-            f"ordered from epoch {start_epoch_at(LATE, protocol.epochs)}, sort first; means over seeds. The paper: "
+            caption=f"{NET_OF[data]}, {num_train:,} training images, {random.epochs} epochs, "
+            f"ordered from epoch {start_epoch_at(LATE, random.epochs)}, sort first; means over seeds. The paper: "
             "50,000 images, 200 epochs, from epoch 140.",
             header=("method", *names, *(f"{name}, paper" for name in names)),
             rows=tuple(rows),
             experiment=data,
         ),
         network_settings(
-            cifar_recipe(data, size, RANDOM, 0.0),
+            random,
             TITLES[data],
             f"late: from 0.7 of the run; early: from {EARLY[data]}; as further starts 0.4 and 0.5",
         ),
@@ -268,7 +249,7 @@ def cifar_tables(data: str, summary: Summary) -> list[Table]:
 
 def _size(data: str, summary: Summary) -> Size | None:
     size = largest_size(summary, lambda one: cifar_recipes(data, one))
-    return size if (data, size) in CIFAR_PROTOCOLS else None
+    return size if (data, size) in FULL_RANDOM_OF else None
 
 
 def _cifar_comparison(  # noqa: PLR0917
@@ -296,7 +277,7 @@ def _cifar_comparison(  # noqa: PLR0917
 def _reached(data: str, summary: Summary) -> float | None:
     """The train accuracy that full random ends with."""
     size = _size(data, summary)
-    runs = None if size is None else summary.get(cifar_recipe(data, size, RANDOM, 0.0))
+    runs = None if size is None else summary.get(FULL_RANDOM_OF[data, size])
     return None if runs is None else float(runs.last["train_accuracy"].mean())
 
 
@@ -304,7 +285,7 @@ def _note(data: str, summary: Summary) -> str:
     size, reached = _size(data, summary), _reached(data, summary)
     if size is None or reached is None:
         return ""
-    part = CIFAR_PROTOCOLS[data, size].num_train
+    part = FULL_RANDOM_OF[data, size].num_train
     subset = "" if part is None else f" {part:,} training images, a class-balanced part of those that the files hold."
     own_copy = (
         " The copy of CIFAR-100 that these rows were made from holds {:,} of its 50,000 training images and {:,} of "
@@ -318,24 +299,15 @@ def _note(data: str, summary: Summary) -> str:
     )
 
 
-def _figure_names(data_sets: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
-    return tuple(
-        cifar_figure_name(data, sort[1], start, zoomed=zoomed)
-        for data in data_sets
-        if _size(data, summary) is not None
-        for sort, start, zoomed in _views(data)
-    )
-
-
 ENTRIES = tuple(
     Experiment(
         data,
         f"{TITLES[data]}: a residual network, ordered late and early",
-        partial(cifar_recipes, data),
-        {LATE_START_CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
-        partial(cifar_figures, data),
-        {"mini": 1, "cpu": 6, "paper": 5},
-        partial(cifar_tables, data),
+        recipes=partial(cifar_recipes, data),
+        claims={LATE_START_CLAIMS[data]: partial(late_start, data), "C11": early_start, "C13": best_start},
+        figures=partial(cifar_figures, data),
+        tables=partial(cifar_tables, data),
+        seeds={"mini": 1, "cpu": 6, "paper": 5},
     )
     for data in NET_OF
 )

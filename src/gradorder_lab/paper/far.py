@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect, not_moved
-from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
-from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP, convex_settings
+from gradorder_lab.judge.effects import effect, not_moved
+from gradorder_lab.paper.convex import FEWER_SEEDS, ORDERINGS, PER_STEP, ConvexRecipe, convex_settings
+from gradorder_lab.paper.experiment import Experiment, Figure, panel
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
 from gradorder_lab.training.step_sizes import SCHEDULES
 
 NAME = "synthetic-far"
@@ -52,7 +50,6 @@ def far_from_optimum(summary: Summary) -> Claim:
         "C4",
         "Far from the optimum random order beats decreasing order.",
         tuple(_far_from_optimum(summary)),
-        figures=(NAME,),
         brief="Far from the optimum: random beats decreasing order",
     )
 
@@ -77,10 +74,10 @@ ENTRIES = (
     Experiment(
         NAME,
         "Synthetic data, start far from the optimum",
-        same_at_every_size(far_recipes),
-        {"C4": far_from_optimum},
-        far_figures,
-        FEWER_SEEDS,
-        lambda _: [convex_settings(NAME, READINGS)],
+        recipes=lambda _: far_recipes(),
+        claims={"C4": far_from_optimum},
+        figures=far_figures,
+        tables=lambda _: [convex_settings(NAME, READINGS)],
+        seeds=FEWER_SEEDS,
     ),
 )

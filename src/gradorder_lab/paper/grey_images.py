@@ -1,14 +1,13 @@
 """MNIST and Fashion-MNIST: two nets, two batch sizes, every method. Claims C7 and C8."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import accuracy_effect
+from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper import tuned_steps
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import NEURAL_X_LABELS, Figure, Table, panel
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
 from gradorder_lab.paper.network import (
     BALANCED_RANDOM,
     LATE,
@@ -33,22 +32,13 @@ VARIANTS_BY_SORT: dict[str, tuple[Variant, ...]] = {
 """How the data is sorted -> what is compared. Sorting within a batch that is kept whole changes nothing but the order
 in which the gradients are added up: there is no full ordered run then."""
 
-
-@dataclass(frozen=True)
-class GreyProtocol:
-    """What a size runs."""
-
-    nets: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
-    epochs: int
-
-
-GREY_PROTOCOLS: dict[Size, GreyProtocol] = {
-    "mini": GreyProtocol(("2-layer",), (128, 256), 6),
-    "cpu": GreyProtocol(("2-layer", "7-layer"), (128, 256), 10),
-    "paper": GreyProtocol(("2-layer", "7-layer"), (128, 256), 10),
+GREY_NETS: dict[Size, tuple[str, ...]] = {
+    "mini": ("2-layer",),
+    "cpu": ("2-layer", "7-layer"),
+    "paper": ("2-layer", "7-layer"),
 }
-
+GREY_EPOCHS: dict[Size, int] = {"mini": 6, "cpu": 10, "paper": 10}
+GREY_BATCH_SIZES = (128, 256)
 
 _READINGS = {("within", 0.0): 0, ("first", 0.0): 0, ("first dealt", 0.0): 1, ("first", LATE): 1}
 """How the data is sorted, and the part of the run that is random -> the rank of the reading."""
@@ -63,7 +53,7 @@ def grey_recipe(  # noqa: PLR0917 - in the order of the paper's grids
     data: str, size: Size, net: str, batch_size: int, method: Variant, start: float = 0.0
 ) -> NeuralRecipe:
     """One method; `start` is the part of the run that is random."""
-    epochs = GREY_PROTOCOLS[size].epochs
+    epochs = GREY_EPOCHS[size]
     kind, sort = method
     return NeuralRecipe(
         experiment=data,
@@ -80,10 +70,9 @@ def grey_recipe(  # noqa: PLR0917 - in the order of the paper's grids
 
 def grey_recipes(data: str, size: Size) -> list[Recipe]:
     """Everything to run."""
-    protocol = GREY_PROTOCOLS[size]
     found: dict[NeuralRecipe, None] = {}
-    for net in protocol.nets:
-        for batch_size in protocol.batch_sizes:
+    for net in GREY_NETS[size]:
+        for batch_size in GREY_BATCH_SIZES:
             for sort, start in readings_of(size):
                 for variant in VARIANTS_BY_SORT[sort]:
                     found[grey_recipe(data, size, net, batch_size, variant, start)] = None
@@ -108,7 +97,6 @@ def grey_figure_name(data: str, sort: str, start: float, split: str) -> str:
 
 
 def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
-    protocol = GREY_PROTOCOLS[size]
     panels = tuple(
         panel(
             f"{net} net, batch {batch_size}",
@@ -117,8 +105,8 @@ def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: flo
             f"{split}_accuracy",
             x_labels=NEURAL_X_LABELS,
         )
-        for net in protocol.nets
-        for batch_size in protocol.batch_sizes
+        for net in GREY_NETS[size]
+        for batch_size in GREY_BATCH_SIZES
     )
     late = f", ordered from {LATE:.0%} of the run on" if start else ""
     return Figure(
@@ -126,7 +114,7 @@ def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: flo
         title=f"{TITLES[data]}: {split} accuracy, sort {sort}{late}",
         caption=f"Rows: the net; columns: the batch size. q = 0.5 S for the mini methods. Size {size}.",
         panels=panels,
-        num_columns=len(protocol.batch_sizes),
+        num_columns=len(GREY_BATCH_SIZES),
         experiment=data,
         y_label=f"{split} accuracy (%)",
         x_labels=NEURAL_X_LABELS,
@@ -142,13 +130,8 @@ def most_accurate(data: str, summary: Summary) -> Claim:
         f"{TITLES[data]}: mini ordered is best in train and test accuracy, for both nets and both batch sizes, sort "
         "within and sort first.",
         tuple(_most_accurate(data, size, summary)),
-        figures=tuple(
-            grey_figure_name(data, sort, start, split)
-            for sort, start in readings_of(size)
-            for split in ("train", "test")
-        ),
         brief=f"{TITLES[data]}: mini ordered is the most accurate",
-        note=f"Size {size}: {' and '.join(GREY_PROTOCOLS[size].nets)} net. The effect is the error of mini ordered "
+        note=f"Size {size}: {' and '.join(GREY_NETS[size])} net. The effect is the error of mini ordered "
         "minus that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late "
         "start, and class-balanced random batches beside it are further ones. All methods have one step size here, "
         f"{tuned_steps.UNTUNED}, which was chosen beforehand and tuned for none of them, full random included. "
@@ -157,8 +140,8 @@ def most_accurate(data: str, summary: Summary) -> Claim:
 
 
 def _most_accurate(data: str, size: Size, summary: Summary) -> Iterator[Comparison]:
-    for net in GREY_PROTOCOLS[size].nets:
-        for batch_size in GREY_PROTOCOLS[size].batch_sizes:
+    for net in GREY_NETS[size]:
+        for batch_size in GREY_BATCH_SIZES:
             cell = partial(grey_recipe, data, size, net, batch_size)
             name = f"{net} net, batch {batch_size}"
             for (sort, start), rank in readings_of(size).items():
@@ -199,14 +182,13 @@ def _grey_comparisons(
 def grey_tables(data: str, summary: Summary) -> list[Table]:
     """How it is run."""
     size = largest_size(summary, lambda one: grey_recipes(data, one))
-    protocol = GREY_PROTOCOLS[size]
-    random = grey_recipe(data, size, protocol.nets[0], protocol.batch_sizes[0], RANDOM)
+    random = grey_recipe(data, size, GREY_NETS[size][0], GREY_BATCH_SIZES[0], RANDOM)
     return [
         network_settings(
-            replace(random, batch_size=" and ".join(map(str, protocol.batch_sizes))),  # type: ignore[arg-type]
+            replace(random, batch_size=" and ".join(map(str, GREY_BATCH_SIZES))),  # type: ignore[arg-type]
             TITLES[data],
             f"at once, and as a further reading of sort first from {LATE:.0%} of the run on",
-            protocol.nets,
+            GREY_NETS[size],
         )
     ]
 
@@ -216,11 +198,11 @@ ENTRIES = (
         Experiment(
             data,
             f"{TITLES[data]}: two nets, two batch sizes, every method",
-            partial(grey_recipes, data),
-            {MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)},
-            partial(grey_figures, data),
-            {"mini": 5, "cpu": 5, "paper": 5},
-            partial(grey_tables, data),
+            recipes=partial(grey_recipes, data),
+            claims={MOST_ACCURATE_CLAIMS[data]: partial(most_accurate, data)},
+            figures=partial(grey_figures, data),
+            tables=partial(grey_tables, data),
+            seeds={"mini": 5, "cpu": 5, "paper": 5},
         )
         for data in MOST_ACCURATE_CLAIMS
     ),

@@ -16,14 +16,15 @@ from gradorder.ranks import world_size
 from gradorder.sampler import Layout
 from gradorder.scores import Score
 from gradorder_lab import data as data_sets
+from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment, without_some
-from gradorder_lab.errors import LabError
+from gradorder_lab.errors import DatasetError, LabError
 from gradorder_lab.models.named import MODELS, started
-from gradorder_lab.paper.figures import Table
+from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Recipe, Rows, Size, Workspace
-from gradorder_lab.training import checkpoint
+from gradorder_lab.runs.whole_file import load_checkpoint, save_checkpoint
 from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
 from gradorder_lab.training.step_sizes import step_size_named
 
@@ -89,6 +90,7 @@ class NeuralRecipe(Recipe):
     """
 
     revision: ClassVar[int] = 2
+    is_data_parallel: ClassVar[bool] = True
     later: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     data: str
@@ -122,11 +124,6 @@ class NeuralRecipe(Recipe):
         return (self.method, self.sort) == RANDOM
 
     @property
-    def is_data_parallel(self) -> bool:
-        """Every run."""
-        return True
-
-    @property
     def branch_epochs(self) -> tuple[int, ...]:
         """Where other runs branch off from a random one."""
         return tuple(start_epoch_at(part, self.epochs) for part in START_PARTS)
@@ -148,7 +145,7 @@ class NeuralRecipe(Recipe):
     def contents(self, data: Path | None) -> Mapping[str, str]:
         """Images and labels, and the network as seed 0 starts it."""
         found = _looked_for(self.data, self.size, data)
-        if isinstance(found, data_sets.DatasetError):
+        if isinstance(found, DatasetError):
             raise found
         train, test = found
         network = (self.model, train.num_classes, tuple(train.images.shape[1:]), self.width)
@@ -214,13 +211,13 @@ def network_run(
 
 def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device, epoch: int) -> Augment:
     """Random crops and flips from this epoch's own random numbers."""
-    of_batch = partial(data_sets.random_crop_and_flip, generator=data_sets.epoch_moves(seed, epoch, device))
+    of_batch = partial(random_crop_and_flip, generator=epoch_moves(seed, epoch, device))
     return lambda images: processes.as_in_whole_batch(of_batch, images, sampler.loss_scale)
 
 
 def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
     """The checkpoint that the first process finds."""
-    return None if workspace.checkpoints is None else processes.state_of_first(lambda: checkpoint.load_checkpoint(path))
+    return None if workspace.checkpoints is None else processes.state_of_first(lambda: load_checkpoint(path))
 
 
 def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping[str, Any]:
@@ -253,8 +250,8 @@ def _save(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace
     if workspace.checkpoints is None or not processes.is_first():
         return
     if recipe.is_trunk and run.next_epoch in recipe.branch_epochs:
-        checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
-    checkpoint.save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
+        save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
+    save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
 
 
 def _strategies(recipe: NeuralRecipe, train: data_sets.ImageDataset, seed: int) -> tuple[go.OrderedSampler, Strategy]:
@@ -300,11 +297,11 @@ def load_images(
 @cache
 def _looked_for(
     name: str, size: Size, directory: Path | None
-) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | data_sets.DatasetError:
+) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | DatasetError:
     """Train and test set, or why they cannot be had: a download is tried once for all recipes that ask."""
     try:
         return load_images(name, size, None, directory, "cpu")
-    except data_sets.DatasetError as error:
+    except DatasetError as error:
         return error
 
 

@@ -1,28 +1,26 @@
 """Synthetic, iris and Boston: every ordering with every step size. Claims C1 to C3."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
 from gradorder_lab.judge.claims import Claim, ClaimKind, Comparison, Outcome
-from gradorder_lab.judge.paired import difference_of_effects, effect, not_moved
-from gradorder_lab.judge.statistics import Unit
-from gradorder_lab.paper.experiment import Experiment, same_at_every_size
-from gradorder_lab.paper.figures import Figure, Table, panel
-from gradorder_lab.problems import PROBLEMS
+from gradorder_lab.judge.effects import Unit, difference_of_effects, effect, not_moved
+from gradorder_lab.paper.convex import (
+    CONVEX_SEEDS,
+    DATA_SETS,
+    ORDERINGS,
+    PER_EPOCH,
+    PER_STEP,
+    ConvexRecipe,
+    convex_settings,
+    is_literal,
+    readings_of_data,
+)
+from gradorder_lab.paper.experiment import Experiment, Figure, Table, panel
+from gradorder_lab.runs.recipe import Size
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
 from gradorder_lab.training.step_sizes import SCHEDULES
-
-DATA_SETS = {
-    "synthetic": ("synthetic",),
-    "iris": ("iris literal", "iris scaled"),
-    "boston": ("boston literal", "boston scaled"),
-}
-"""data set -> its problems: with the paper's numbers, and well-scaled."""
-
-PER_STEP = ("1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)")
-PER_EPOCH = ("1/(1+k)", "1/sqrt(1+k)")
 
 
 def order_recipe(data: str, problem: str, ordering: str, schedule: str, epochs: int = 25) -> ConvexRecipe:
@@ -30,8 +28,8 @@ def order_recipe(data: str, problem: str, ordering: str, schedule: str, epochs: 
     return ConvexRecipe(data, problem, ordering, schedule, epochs, points_per_epoch=4)
 
 
-def order_recipes(data: str) -> list[ConvexRecipe]:
-    """Everything to run on one data set."""
+def order_recipes(data: str, _: Size) -> list[ConvexRecipe]:
+    """Everything to run on one data set, the same at every size."""
     return [
         order_recipe(data, problem, ordering, schedule, epochs)
         for problem in DATA_SETS[data]
@@ -68,7 +66,6 @@ def constant_steps(summary: Summary) -> Claim:
         "C1",
         "Constant step: decreasing, increasing and random order end an epoch at about the same loss.",
         tuple(_constant_steps(summary)),
-        figures=_FIGURES,
         brief="Constant step: all orders end about alike",
         note="On F itself, the axis that the paper plots, and as a further reading on F − F*: that says nothing where "
         "two independent random orders differ as much with these seeds (a shuffle for each epoch, and one for all). "
@@ -77,7 +74,7 @@ def constant_steps(summary: Summary) -> Claim:
 
 
 def _constant_steps(summary: Summary) -> Iterator[Comparison]:
-    for data, problem, place in _problems():
+    for data, problem, place in readings_of_data():
         for epochs in (25, 1):
             after = f"{problem}, after {epochs} epochs" if epochs > 1 else f"{problem}, after the first epoch"
             for ordering in ("descending", "ascending"):
@@ -89,7 +86,7 @@ def _constant_steps(summary: Summary) -> Iterator[Comparison]:
                     reading=after,
                     rank=2 * place + (epochs == 1),
                     epochs=epochs,
-                    first="primary" if _is_literal(problem) and epochs > 1 else "reading",
+                    first="primary" if is_literal(problem) and epochs > 1 else "reading",
                 )
         yield from _constant_steps_on_excess(summary, data, problem)
 
@@ -123,9 +120,9 @@ def decreasing_steps(summary: Summary) -> Claim:
             reading=f"{problem}, {schedule}",
             rank=len(PER_STEP) * place + number,
             against=against,
-            first="primary" if _is_literal(problem) and number == 0 else "reading",
+            first="primary" if is_literal(problem) and number == 0 else "reading",
         )
-        for data, problem, place in _problems()
+        for data, problem, place in readings_of_data()
         for number, schedule in enumerate(PER_STEP)
         for against in ("random", "ascending")
     ]
@@ -133,7 +130,6 @@ def decreasing_steps(summary: Summary) -> Claim:
         "C2",
         "Step decreasing per iteration: decreasing order ends lowest.",
         tuple(comparisons),
-        figures=_FIGURES,
         brief="Step falling per iteration: decreasing order ends lowest",
         note=f"Iris and Boston have one start and fixed data: their seeds differ in the random orders alone. {_ROWS}",
     )
@@ -145,7 +141,6 @@ def per_epoch_steps(summary: Summary) -> Claim:
         "C3",
         "Step decreasing per epoch: the orders clearly differ on synthetic data, and how varies with the data set.",
         (*_difference_on_synthetic(summary), *_difference_between_data_sets(summary)),
-        figures=_FIGURES,
         brief="Step falling per epoch: the orders clearly differ",
         note="The claim is a difference, not its direction: the sign of the effect says which order ends lower. A "
         "difference has to matter, as in every other claim: on F, the axis that the paper plots; F − F* is a further "
@@ -172,14 +167,14 @@ def _difference_on_synthetic(summary: Summary) -> Iterator[Comparison]:
 
 def _difference_between_data_sets(summary: Summary) -> Iterator[Comparison]:
     """Whether the effect of the decreasing order on synthetic data differs from that on the others."""
-    for data, problem, place in _problems():
+    for data, problem, place in readings_of_data():
         for number, schedule in enumerate(PER_EPOCH if data != "synthetic" else ()):
             pairs = [
                 [order_recipe(name, kind, ordering, schedule) for ordering in ("descending", "random")]
                 for name, kind in (("synthetic", "synthetic"), (data, problem))
             ]
             for unit, suffix in _UNITS.items():
-                is_first = _is_literal(problem) and number == 0
+                is_first = is_literal(problem) and number == 0
                 yield Comparison(
                     data="across data sets",
                     what=f"(descending - random) on synthetic - on {problem}",
@@ -192,22 +187,10 @@ def _difference_between_data_sets(summary: Summary) -> Iterator[Comparison]:
                 )
 
 
-_FIGURES = ("synthetic", "iris-literal", "iris-scaled", "boston-literal", "boston-scaled")
 _ROWS = "Boston has 506 rows (the paper says 560)."
 _UNITS: dict[Unit, str] = {"fall": "", "excess": ", on F − F*"}
 _FURTHER = 10
 """Added to the rank of what is a further reading of every other."""
-
-
-def _problems() -> Iterator[tuple[str, str, int]]:
-    """Data set, problem, its place: the literal ones come last, with gradients times 1e-10 they hardly move."""
-    for data, problems in DATA_SETS.items():
-        for place, problem in enumerate(reversed(problems)):
-            yield data, problem, place
-
-
-def _is_literal(problem: str) -> bool:
-    return not problem.endswith("scaled")
 
 
 def _order_comparison(
@@ -233,41 +216,20 @@ def _order_comparison(
     )
 
 
-def convex_settings(experiment: str, problems: Sequence[str], also: str = "") -> Table:
-    """How these problems are run; `also` says what is particular to the experiment."""
-    return Table(
-        name=f"{experiment}-settings",
-        title=f"{experiment.capitalize()}: how it is run",
-        caption="One update per example; every epoch each example once. The loss of an example is the sum of r^4 + r^2 "
-        "over its residuals r. The factor 1e-10 that the paper puts in front of gradients is in the step size. Scaled: "
-        "features and target standardised, and a step with which the loss falls in every epoch of every order while "
-        f"the step is constant.{also}",
-        header=("problem", "examples", "parameters", "first step size", "start", "epochs"),
-        rows=tuple(_settings_of(problem) for problem in problems),
-        experiment=experiment,
-    )
-
-
 def order_tables(data: str, _: Summary) -> list[Table]:
     """How it is run."""
     return [convex_settings(data, DATA_SETS[data])]
-
-
-def _settings_of(problem: str) -> tuple[str, ...]:
-    kind = PROBLEMS[problem]
-    one = kind.of_seed(0)
-    start = "uniform in the box, by seed" if problem == "synthetic" else f"{one.start[0]:g} in every coordinate"
-    return problem, str(one.num_examples), str(len(one.start)), f"{kind.step_size:g}", start, "25"
 
 
 ENTRIES = tuple(
     Experiment(
         data,
         f"{title}: every ordering with every step size",
-        same_at_every_size(partial(order_recipes, data)),
-        {"C1": constant_steps, "C2": decreasing_steps, "C3": per_epoch_steps},
-        partial(order_figures, data),
+        recipes=partial(order_recipes, data),
+        claims={"C1": constant_steps, "C2": decreasing_steps, "C3": per_epoch_steps},
+        figures=partial(order_figures, data),
         tables=partial(order_tables, data),
+        seeds=CONVEX_SEEDS,
     )
     for data, title in (
         ("synthetic", "32 points in the plane"),

@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect, not_moved, not_near
-from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
-from gradorder_lab.paper.figures import Figure, Table, panel
-from gradorder_lab.paper.orders import DATA_SETS, convex_settings
+from gradorder_lab.judge.effects import effect, not_moved, not_near
+from gradorder_lab.paper.convex import (
+    FEWER_SEEDS,
+    PROBLEM_NAMES,
+    ConvexRecipe,
+    convex_settings,
+    is_literal,
+    readings_of_data,
+)
+from gradorder_lab.paper.experiment import Experiment, Figure, Table, panel
 from gradorder_lab.paper.switch import EPOCHS, WARM_UP, CountFrom
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ConvexRecipe
 
 NAME = "selection"
 BATCH_FRACTIONS = (0.3, 0.6, 0.8)
@@ -56,8 +61,7 @@ def selection_recipes() -> list[ConvexRecipe]:
     """Everything to run."""
     return [
         selection_recipe(problem, ordering, step, cell)
-        for problems in DATA_SETS.values()
-        for problem in problems
+        for problem in PROBLEM_NAMES
         for step in STEPS
         for cell in (None, *grid_cells())
         for ordering in ("random", "descending")
@@ -66,17 +70,7 @@ def selection_recipes() -> list[ConvexRecipe]:
 
 def selection_figures(summary: Summary) -> list[Figure]:
     """A grid per problem and kind of step."""
-    return [
-        _selection_grid(summary, problem, step)
-        for problems in DATA_SETS.values()
-        for problem in problems
-        for step in (STEPS[0], STEPS[-1])
-    ]
-
-
-def selection_figure_name(problem: str, schedule: str) -> str:
-    """For links and files."""
-    return f"selection-{problem.replace(' ', '-')}-{'constant' if schedule == 'constant' else 'decreasing'}"
+    return [_selection_grid(summary, problem, step) for problem in PROBLEM_NAMES for step in (STEPS[0], STEPS[-1])]
 
 
 def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom]) -> Figure:
@@ -90,7 +84,7 @@ def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom])
         for cell in grid_cells()
     )
     return Figure(
-        name=selection_figure_name(problem, step[0]),
+        name=f"{NAME}-{problem.replace(' ', '-')}-{'constant' if step[0] == 'constant' else 'decreasing'}",
         title=f"Data selection, {problem}, step size {step[0]}",
         caption="Rows: batch size S; columns: examples kept of each batch. 15 random epochs on all data, shared by all "
         "methods, then 10 epochs of the method. Against epochs, selection makes fewer updates.",
@@ -106,12 +100,6 @@ def hardest_first(summary: Summary) -> Claim:
         "C6",
         "Data selection with the decreasing order beats data selection in random order, and beats no selection.",
         tuple(_hardest_first(summary)),
-        figures=tuple(
-            selection_figure_name(problem, step[0])
-            for problems in DATA_SETS.values()
-            for problem in problems
-            for step in (STEPS[0], STEPS[-1])
-        ),
         brief="Selection in decreasing order beats random and none",
         note="Compared after equal epochs, as in the paper. The primary reading is the cell of its main figure, "
         "S = 0.8 n, q = 0.5 S, with the first step size whose random epochs end near the optimum; every other cell "
@@ -120,13 +108,12 @@ def hardest_first(summary: Summary) -> Claim:
 
 
 def _hardest_first(summary: Summary) -> Iterator[Comparison]:
-    for data, problems in DATA_SETS.items():
-        for place, problem in enumerate(reversed(problems)):  # the well-scaled one first
-            for number, step in enumerate(STEPS):
-                for cell in grid_cells():
-                    rank = (cell != SHOWN) * 100 + place * len(STEPS) + number
-                    is_first = problem == problems[0] and step == STEPS[0] and cell == SHOWN
-                    yield from _against_all(summary, data, problem, step=step, cell=cell, rank=rank, is_first=is_first)
+    for data, problem, place in readings_of_data():
+        for number, step in enumerate(STEPS):
+            for cell in grid_cells():
+                rank = (cell != SHOWN) * 100 + place * len(STEPS) + number
+                is_first = is_literal(problem) and step == STEPS[0] and cell == SHOWN
+                yield from _against_all(summary, data, problem, step=step, cell=cell, rank=rank, is_first=is_first)
 
 
 def _against_all(
@@ -163,17 +150,17 @@ def selection_tables(_: Summary) -> list[Table]:
     """How it is run."""
     sizes = (" or ".join(map(str, found)) for found in (BATCH_FRACTIONS, KEEPS))
     also = " The first {} epochs are random, on all data. Then S / n is {}, q / S is {}.".format(WARM_UP, *sizes)
-    return [convex_settings(NAME, [problem for problems in DATA_SETS.values() for problem in problems], also)]
+    return [convex_settings(NAME, PROBLEM_NAMES, also)]
 
 
 ENTRIES = (
     Experiment(
         NAME,
         "Algorithm 2 on all three data sets, 3 x 3 sizes",
-        same_at_every_size(selection_recipes),
-        {"C6": hardest_first},
-        selection_figures,
-        FEWER_SEEDS,
-        selection_tables,
+        recipes=lambda _: selection_recipes(),
+        claims={"C6": hardest_first},
+        figures=selection_figures,
+        tables=selection_tables,
+        seeds=FEWER_SEEDS,
     ),
 )

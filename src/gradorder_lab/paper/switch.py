@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.paired import effect, not_moved, not_near
-from gradorder_lab.paper.experiment import FEWER_SEEDS, Experiment, same_at_every_size
-from gradorder_lab.paper.figures import Figure, panel
-from gradorder_lab.paper.orders import PER_STEP, convex_settings
+from gradorder_lab.judge.effects import effect, not_moved, not_near
+from gradorder_lab.paper.convex import FEWER_SEEDS, ORDERINGS, PER_STEP, ConvexRecipe, convex_settings
+from gradorder_lab.paper.experiment import Experiment, Figure, panel
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.training.convex import ORDERINGS, ConvexRecipe
 from gradorder_lab.training.step_sizes import SCHEDULES
 
 NAME = "synthetic-switch"
@@ -66,7 +64,6 @@ def after_warm_up(summary: Summary) -> Claim:
         "C5",
         "After a random warm-up the decreasing order ends lowest.",
         tuple(_after_warm_up(summary)),
-        figures=(NAME,),
         brief="After a random warm-up: decreasing order ends lowest",
         note="A reading counts where the random epochs end near the optimum, as the paper says of its method; of those "
         "that do, the first is the primary one.",
@@ -96,10 +93,10 @@ ENTRIES = (
     Experiment(
         NAME,
         "Synthetic data, random first",
-        same_at_every_size(switch_recipes),
-        {"C5": after_warm_up},
-        switch_figures,
-        FEWER_SEEDS,
-        lambda _: [convex_settings(NAME, ("synthetic",), f" The first {WARM_UP} epochs are random for all.")],
+        recipes=lambda _: switch_recipes(),
+        claims={"C5": after_warm_up},
+        figures=switch_figures,
+        tables=lambda _: [convex_settings(NAME, ("synthetic",), f" The first {WARM_UP} epochs are random for all.")],
+        seeds=FEWER_SEEDS,
     ),
 )

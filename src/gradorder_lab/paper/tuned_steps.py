@@ -8,12 +8,9 @@ all methods, and each method with its own.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-import numpy as np
-
 from gradorder_lab.judge.claims import Claim, Comparison, Outcome
-from gradorder_lab.judge.paired import accuracy_effect
-from gradorder_lab.paper.experiment import Experiment
-from gradorder_lab.paper.figures import Table
+from gradorder_lab.judge.effects import accuracy_effect, paired
+from gradorder_lab.paper.experiment import Experiment, Table
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
@@ -62,14 +59,10 @@ def tuned_recipes(data: str, size: Size) -> list[Recipe]:
 
 def chosen_step_size(data: str, variant: Variant, summary: Summary) -> float | None:
     """The step size that is best on the held-out images, over the seeds that all have; None before all have some."""
-    found = {step: summary.get(tuned_recipe(data, variant, step)) for step in STEP_SIZES}
-    runs = {step: one for step, one in found.items() if one is not None}
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs.values())) if runs else set()
-    if len(runs) < len(STEP_SIZES) or not seeds:
+    runs = paired(summary, [tuned_recipe(data, variant, step) for step in STEP_SIZES])
+    if runs is None:
         return None
-    return best_size(
-        {step: one.last["held_out_accuracy"][np.isin(one.seeds, list(seeds))].mean() for step, one in runs.items()}
-    )
+    return best_size({step: one["held_out_accuracy"].mean() for step, one in zip(STEP_SIZES, runs, strict=True)})
 
 
 def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
@@ -185,9 +178,9 @@ def experiment(data: str, claims: Mapping[str, Callable[[Summary], Claim]]) -> E
     return Experiment(
         name_of(data),
         f"{TITLES[data]}: every method with a step size of its own",
-        partial(tuned_recipes, data),
-        claims,
-        lambda _: [],
-        {"mini": 5, "cpu": 5, "paper": 5},
-        partial(tuned_tables, data),
+        recipes=partial(tuned_recipes, data),
+        claims=claims,
+        figures=lambda _: [],
+        tables=partial(tuned_tables, data),
+        seeds={"mini": 5, "cpu": 5, "paper": 5},
     )

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gradorder_lab.data.boston import boston
-from gradorder_lab.data.iris import iris
 from gradorder_lab.problems import regression, synthetic
 from gradorder_lab.problems.problem import ConvexProblem
 
@@ -22,10 +20,10 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "synthetic": ProblemKind(synthetic.near, synthetic.STEP_SIZE),
     "far": ProblemKind(synthetic.far, synthetic.STEP_SIZE),
     "far by data": ProblemKind(synthetic.far_by_data, synthetic.STEP_SIZE),
-    "iris literal": ProblemKind(regression.literal(iris), regression.LITERAL_STEP_SIZE),
-    "iris scaled": ProblemKind(regression.scaled(iris), 1e-3),
-    "boston literal": ProblemKind(regression.literal(boston), regression.LITERAL_STEP_SIZE),
-    "boston scaled": ProblemKind(regression.scaled(boston), 5e-5),
+    "iris literal": ProblemKind(regression.literal(regression.iris), regression.LITERAL_STEP_SIZE),
+    "iris scaled": ProblemKind(regression.scaled(regression.iris), 1e-3),
+    "boston literal": ProblemKind(regression.literal(regression.boston), regression.LITERAL_STEP_SIZE),
+    "boston scaled": ProblemKind(regression.scaled(regression.boston), 5e-5),
 }
 
 

@@ -6,6 +6,8 @@ with which F falls in every epoch of every ordering of the paper while the step 
 """
 
 from collections.abc import Callable
+from functools import cache
+from importlib import resources
 
 import numpy as np
 
@@ -15,9 +17,25 @@ from gradorder_lab.runs.recipe import Array
 LITERAL_STEP_SIZE = 6e-4 * 1e-10
 """The factor in front of the gradients, as a factor of the step size: the same updates."""
 
-
 Read = Callable[[], tuple[Array, Array]]
 """Features (n, d) and target (n,) of a data set."""
+
+
+@cache
+def iris() -> tuple[Array, Array]:
+    """150 flowers: features (150, 4), and the species as the number 0, 1 or 2, (150,)."""
+    from sklearn.datasets import load_iris  # noqa: PLC0415 - slow to load, and only iris needs it
+
+    found = load_iris()
+    return found.data.astype(np.float64), found.target.astype(np.float64)
+
+
+@cache
+def boston() -> tuple[Array, Array]:
+    """506 towns (the paper says 560): features (506, 13) and prices in thousands of dollars (506,)."""
+    with (resources.files("gradorder_lab.data") / "boston.csv").open(encoding="utf-8") as file:
+        table = np.loadtxt(file, delimiter=",", skiprows=5)  # where it comes from, and the names of the columns
+    return table[:, :-1], table[:, -1]
 
 
 def literal(read: Read) -> Callable[[int], ConvexProblem]:

@@ -51,6 +51,9 @@ class Recipe(ABC):
     later: ClassVar[frozenset[str]] = frozenset()
     """Settings that came when there were rows already: with their defaults they are left out, so that those count."""
 
+    is_data_parallel: ClassVar[bool] = False
+    """Whether the processes of torchrun share a run."""
+
     experiment: str
 
     @final
@@ -81,11 +84,6 @@ class Recipe(ABC):
     def stage(self) -> int:
         """Recipes of a later stage build on what those of an earlier one leave behind."""
         return 0
-
-    @property
-    def is_data_parallel(self) -> bool:
-        """Whether the processes of torchrun share a run."""
-        return False
 
     def contents(self, data: Path | None) -> Mapping[str, str]:  # noqa: ARG002 - of recipes that read files
         """What it is made from, as hashes: the data and the network's start, by name.

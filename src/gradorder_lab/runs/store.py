@@ -236,6 +236,11 @@ def _named(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be used: {reason}") from error
 
 
+def has_runs(directory: Path) -> bool:
+    """Whether something was run there."""
+    return (directory / STORE).exists()
+
+
 @contextmanager
 def only_one(directory: Path) -> Iterator[None]:
     """Refuse to run while another process runs in the same directory. The lock ends with its process."""

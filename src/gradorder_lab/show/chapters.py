@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number
-from gradorder_lab.paper.figures import Figure, Panel, Table
+from gradorder_lab.paper.experiment import Figure, Panel, Table
 from gradorder_lab.paper.network import LATE, TITLES, start_epoch_at
 from gradorder_lab.runs.recipe import Size
 
@@ -62,7 +62,6 @@ class Block:
         title: of it.
         drawn: None where there is nothing to draw it from.
         experiments: what fills it.
-        sources: the figures that it is put together from.
         is_folded: whether it is shown only when it is asked for: all but the counterparts of the paper's text.
     """
 
@@ -70,7 +69,6 @@ class Block:
     title: str
     drawn: Drawn | None
     experiments: tuple[str, ...]
-    sources: tuple[str, ...] = ()
     is_folded: bool = False
 
     @property
@@ -92,11 +90,6 @@ class Block:
     def missing(self) -> list[Panel]:
         """The panels that lack curves."""
         return [panel for panel in self.figure.panels if panel.missing] if self.figure else []
-
-    @property
-    def command(self) -> str:
-        """What runs the missing ones."""
-        return command_for(self.experiments)
 
     @property
     def is_empty(self) -> bool:
@@ -139,8 +132,7 @@ def _all_shown(items: Sequence[Item], ours: Mapping[str, Drawn]) -> tuple[Block,
 def _shown(item: Item, ours: Mapping[str, Drawn]) -> list[Block]:
     counterpart, *further = item.names
     found = _put_together(item, ours) if item.parts else _renamed(item, ours.get(counterpart))
-    sources = tuple(part.figure for part in item.parts)
-    first = Block(counterpart, item.title, found, item.experiments, sources, is_folded=item not in TEXT)
+    first = Block(counterpart, item.title, found, item.experiments, is_folded=item not in TEXT)
     return [first, *(_further(item, ours[name]) for name in further if name in ours)]
 
 
@@ -178,8 +170,11 @@ def _excerpt(part: Excerpt, drawn: Drawn | None) -> Panel:
 
 
 _NUM_COLUMNS = {2: 2, 3: 3, 4: 2}
-_PROBLEMS = {"Synthesis": "synthetic", "Iris": "iris", "Boston Housing": "boston"}
-_LITERAL = {"synthetic": "synthetic", "iris": "iris-literal", "boston": "boston-literal"}
+_PROBLEMS = {
+    "Synthesis": ("synthetic",),
+    "Iris": ("iris-literal", "iris-scaled"),
+    "Boston Housing": ("boston-literal", "boston-scaled"),
+}
 
 
 def _simple(number: int | str, caption: str, *names: str, experiment: str) -> Item:
@@ -188,8 +183,8 @@ def _simple(number: int | str, caption: str, *names: str, experiment: str) -> It
 
 def _selection_in_text() -> Item:
     parts = [
-        Excerpt(f"selection-{_LITERAL[data]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
-        for title, data in _PROBLEMS.items()
+        Excerpt(f"selection-{problems[0]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
+        for title, problems in _PROBLEMS.items()
     ]
     return Item(
         "Figure 4",
@@ -255,8 +250,7 @@ def _grids() -> list[Item]:
         _simple(
             10 + place,
             f"{title}, {kind} step size",
-            f"selection-{_LITERAL[_PROBLEMS[title]]}-{kind}",
-            *([f"selection-{_PROBLEMS[title]}-scaled-{kind}"] if title != "Synthesis" else []),
+            *(f"selection-{problem}-{kind}" for problem in _PROBLEMS[title]),
             experiment="selection",
         )
         for place, (title, kind) in enumerate(sequence)
@@ -269,19 +263,15 @@ def _grey_grids(first: int, data: str, title: str) -> list[Item]:
         _simple(
             first + place,
             f"{split.capitalize()} Accuracy for {title}, sort {sort}",
-            grey_images.grey_figure_name(data, sort, 0.0, split),
-            *(_other_grids(data, split) if sort == "first" else ()),
+            *(
+                grey_images.grey_figure_name(data, reading, start, split)
+                for reading, start in grey_images.readings_of(COMMANDED)
+                if reading.startswith(sort)
+            ),
             experiment=data,
         )
         for place, (sort, split) in enumerate(sequence)
     ]
-
-
-def _other_grids(data: str, split: str) -> tuple[str, str]:
-    return (
-        grey_images.grey_figure_name(data, "first dealt", 0.0, split),
-        grey_images.grey_figure_name(data, "first", LATE, split),
-    )
 
 
 def _cifar_curves() -> list[Item]:

@@ -14,9 +14,10 @@ from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.running import duration
 from gradorder_lab.benchmark.standings import Mean, Point, Standing, Standings, by_saving
+from gradorder_lab.runs.whole_file import write_whole
 from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warning
 from gradorder_lab.show.styles import LineStyle, line_styles
-from gradorder_lab.show.writing import style, template, written
+from gradorder_lab.show.writing import own_text, template
 
 COMPARISON_PAGE = "compare.html"
 
@@ -34,7 +35,7 @@ _ROOM = 0.25
 
 def write_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun], out: Path) -> Path:
     """Write the page into `out`, whole or not at all, and return its path."""
-    return written(render_comparison(contest, standings, runs), out / COMPARISON_PAGE)
+    return write_whole(out / COMPARISON_PAGE, render_comparison(contest, standings, runs))
 
 
 def render_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun]) -> str:
@@ -58,7 +59,7 @@ def render_comparison(contest: Contest, standings: Standings, runs: Sequence[Ben
         tried={unmarked(row.method): _tried(row, runs, standings) for row in rows},
         search_budget=contest.search_budget,
         settings=_task_settings(contest, runs),
-        style=style(),
+        style=own_text("page.css"),
     )
 
 

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from gradorder_lab import paper
-from gradorder_lab.judge.statistics import MARGINS
+from gradorder_lab.judge.effects import MARGINS
 from gradorder_lab.paper.experiment import largest_size
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.summary import RecipeSummary, Summary
@@ -169,3 +169,12 @@ def _costs_of(name: str, arrivals: Sequence[Arrival]) -> StrategyCosts:
     ratios = {measure: [one.ratios[measure] for one in reached if measure in one.ratios] for measure in MEASURES}
     medians = {measure: median(values) for measure, values in ratios.items() if values}
     return StrategyCosts(name, len(arrivals), len(reached), medians)
+
+
+def quantity(value: float) -> str:
+    """A count or a time, at most as exact as one reads.
+
+    >>> quantity(1_234_567.8), quantity(12.3456), quantity(0.5)
+    ('1,234,568', '12.3', '0.5')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"  # noqa: PLR2004

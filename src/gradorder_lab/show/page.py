@@ -2,66 +2,20 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Verdict, agreement
-from gradorder_lab.judge.first_rule import first_verdict
-from gradorder_lab.paper.experiment import Experiment, largest_size
-from gradorder_lab.paper.figures import Figure, Table
+from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement, first_verdict
+from gradorder_lab.paper.experiment import Experiment, Figure, Table, largest_size
+from gradorder_lab.runs import shipped
 from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import readable
 from gradorder_lab.show.answer import answer
-from gradorder_lab.show.benchmark import Benchmark
+from gradorder_lab.show.benchmark import Benchmark, benchmark_for
 from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
-from gradorder_lab.show.forest import ForestLine
+from gradorder_lab.show.evidence import Evidence
 from gradorder_lab.show.headline import Headline, headline_of
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A comparison in words. Without numbers where its runs are missing."""
-
-    data: str
-    what: str
-    reading: str
-    is_primary: bool
-    outcome: str = "missing"
-    effect: str = "–"
-    interval: str = "–"
-    remark: str = ""
-    won: str = "–"
-    num_seeds: int = 0
-    loss_difference: str = "–"
-    line: ForestLine | None = None
-    untested: str = ""
-
-    @property
-    def shown(self) -> str:
-        """As "synthetic: descending − random"."""
-        return f"{self.data}: {self.what}"
-
-    @classmethod
-    def of(cls, claim: Claim, comparison: Comparison) -> "Evidence":
-        """The numbers of this comparison."""
-        what = comparison.what.replace(" - ", " − ")
-        about = (comparison.data, what, comparison.reading, claim.is_primary(comparison))
-        effect, untested = comparison.effect, comparison.untested
-        if effect is None:
-            return cls(*about, outcome="does not count" if untested else "missing", untested=untested)
-        return cls(
-            *about,
-            outcome=str(claim.outcome_of(comparison) or "does not count"),
-            untested=untested,
-            effect=readable.in_unit(effect, effect.mean),
-            interval=readable.interval_text(effect),
-            remark=readable.remark(effect),
-            won=f"{effect.won:.0%}",
-            num_seeds=effect.num_seeds,
-            loss_difference=readable.percent(effect.loss_difference),
-            line=ForestLine.of(comparison, effect),
-        )
 
 
 @dataclass(frozen=True)
@@ -85,38 +39,35 @@ class DataVerdict:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim as a row; `command` fills in what is missing, empty where nothing is or nothing can.
+    """A claim as a row.
 
-    `first_verdict` is that of the rule's first version where it differs, else None.
+    Args:
+        claim: what it is of.
+        parts: data set by data set.
+        evidence: every comparison.
+        figures: name -> title of what shows it.
+        command: fills in what is missing; empty where nothing is or nothing can.
+        first_verdict: that of the rule's first version where it differs, else None.
+        before: the claim by the results that come along, beside what was run in this directory.
     """
 
-    name: str
-    brief: str
-    text: str
-    note: str
-    verdict: Verdict
+    claim: Claim
     parts: tuple[DataVerdict, ...]
     evidence: tuple[Evidence, ...]
     figures: Mapping[str, str]
     command: str
-    readings: tuple[int, int]
     first_verdict: Verdict | None
-    num_seeds: int
-    before: "Before | None"
+    before: Claim | None
 
     @property
     def deciding(self) -> DataVerdict | None:
         """The first data set that has the verdict of the whole."""
-        return next((part for part in self.parts if part.verdict == self.verdict), None)
+        return next((part for part in self.parts if part.verdict == self.claim.verdict), None)
 
-
-@dataclass(frozen=True)
-class Before:
-    """The verdict of the results that come along, beside what was run in this directory."""
-
-    verdict: Verdict
-    num_seeds: int
-    agreement: Agreement
+    @property
+    def agreement(self) -> Agreement | None:
+        """Whether both say the same."""
+        return None if self.before is None else agreement(self.claim.verdict, self.before.verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +79,6 @@ class Coverage:
     num_recipes: int
     num_run: int
     seeds: str
-    command: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +104,11 @@ class Page:
         """All figures that can be drawn, in order."""
         blocks = [block for section in self.sections for block in section.blocks if not block.is_empty]
         return [block.figure for block in blocks if block.figure is not None]
+
+
+def page_in(out: Path) -> Page:
+    """Of the runs in this directory, with what comes along beside them; without runs, of what comes along."""
+    return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
 
 
 def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summary | None = None) -> Page:
@@ -185,35 +140,18 @@ def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | 
     return drawn
 
 
-def _claim_row(
-    claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], other: Claim | None = None
-) -> ClaimRow:
+def _claim_row(claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], before: Claim | None) -> ClaimRow:
     is_missing = any(one.effect is None and not one.untested for one in claim.comparisons)
     first = first_verdict(claim)
     return ClaimRow(
-        name=claim.name,
-        brief=claim.brief or claim.text,
-        text=claim.text,
-        note=claim.note,
-        verdict=claim.verdict,
+        claim,
         parts=tuple(_data_verdict(claim, data) for data in claim.data),
         evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
-        figures={one.name: one.title for one in blocks if _shows(one, claim)},
+        figures={one.name: one.title for one in blocks if claim.name in one.claims},
         command=command_for(_names_for(claim, incomplete)) if is_missing else "",
-        readings=claim.readings,
         first_verdict=None if first == claim.verdict else first,
-        num_seeds=claim.num_seeds,
-        before=None
-        if other is None
-        else Before(other.verdict, other.num_seeds, agreement(claim.verdict, other.verdict)),
+        before=before,
     )
-
-
-def _shows(block: Block, claim: Claim) -> bool:
-    """Whether it is one of the claim's figures or put together from them; a table, whether its experiment is."""
-    if claim.figures and block.table is None:
-        return not {block.name, *block.sources}.isdisjoint(claim.figures)
-    return any(claim.name in paper.EXPERIMENTS[name].claims for name in block.experiments)
 
 
 def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
@@ -241,7 +179,6 @@ def _coverage(experiment: Experiment, summary: Summary) -> Coverage:
         num_recipes=len(recipes),
         num_run=len(found),
         seeds=_range([len(runs.seeds) for runs in found]),
-        command=command_for([experiment.name]),
     )
 
 

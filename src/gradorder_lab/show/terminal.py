@@ -9,8 +9,8 @@ from rich.table import Table
 
 from gradorder_lab import paper
 from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
-from gradorder_lab.paper import figures
 from gradorder_lab.paper.experiment import Experiment
+from gradorder_lab.paper.experiment import Table as TableData
 from gradorder_lab.runs.recipe import SIZES, Size
 from gradorder_lab.runs.summary import Summary
 
@@ -41,7 +41,7 @@ def show(console: Console, summary: Summary, asked: Sequence[Experiment], before
         console.print(both(here, paper.claims(before)))
 
 
-def is_short(data: figures.Table) -> bool:
+def is_short(data: TableData) -> bool:
     """Whether a table is for the terminal: longer ones, and those that only say how it is run, are for the page."""
     return len(data.rows) <= _FEW_ROWS and data.num_labels < len(data.header) and not data.name.endswith("-settings")
 
@@ -77,7 +77,7 @@ def _short_verdict(verdict: Verdict) -> str:
     return _coloured(verdict).replace(" at this size", "")
 
 
-def table(data: figures.Table) -> Table:
+def table(data: TableData) -> Table:
     """A table of the page, for the terminal."""
     shown = Table(title=escape(data.title), title_justify="left", box=None, padding=(0, 1))
     for number, name in enumerate(data.header):

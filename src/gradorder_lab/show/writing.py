@@ -8,30 +8,23 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gradorder_lab.judge import first_rule, paired
-from gradorder_lab.judge.statistics import MARGINS, SMALLEST
-from gradorder_lab.runs.summary import Summary
-from gradorder_lab.runs.whole_file import whole_file
-from gradorder_lab.show import dot_plot, forest, readable
-from gradorder_lab.show.benchmark import benchmark_for
+from gradorder_lab.judge.claims import WHY_REVISED
+from gradorder_lab.judge.effects import MARGINS, MOVED, NEAR, SMALLEST
+from gradorder_lab.runs.whole_file import write_whole
+from gradorder_lab.show.benchmark import COST_TICKS, cost_place
 from gradorder_lab.show.chapters import command_for
+from gradorder_lab.show.evidence import EFFECT_TICKS
 from gradorder_lab.show.figure_data import figure_data
-from gradorder_lab.show.page import Page, page_of
+from gradorder_lab.show.headline import quantity
+from gradorder_lab.show.page import Page
 
 PAGE = "index.html"
 _TEMPLATES = "templates"
 
 
-def write(summary: Summary, out: Path, before: Summary | None = None) -> Path:
-    """Write the page into `out`, whole or not at all, and return its path; `before` is shown beside its verdicts."""
-    return written(render_page(page_of(summary, benchmark_for(out), before)), out / PAGE)
-
-
-def written(text: str, path: Path) -> Path:
-    """The file with this text, whole or not at all."""
-    with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
-    return path
+def write(page: Page, out: Path) -> Path:
+    """Write the page into `out`, whole or not at all, and return its path."""
+    return write_whole(out / PAGE, render_page(page))
 
 
 def render_page(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
@@ -45,19 +38,19 @@ def render_page(page: Page, *, live_version: str | None = None, whole: bool = Tr
     return template("page.html.j2").render(
         page=page,
         data=figure_data(page.figures),
-        ticks=forest.EFFECT_TICKS,
-        cost_ticks=dot_plot.COST_TICKS,
-        cost_place=dot_plot.cost_place,
+        ticks=EFFECT_TICKS,
+        cost_ticks=COST_TICKS,
+        cost_place=cost_place,
         margins=MARGINS,
         smallest=SMALLEST,
-        moved=paired.MOVED,
-        near=paired.NEAR,
-        why_revised=first_rule.WHY,
-        quantity=readable.quantity,
+        moved=MOVED,
+        near=NEAR,
+        why_revised=WHY_REVISED,
+        quantity=quantity,
         command_for=command_for,
-        style=style(),
-        script=_own("page.js"),
-        live_script=_own("live.js"),
+        style=own_text("page.css"),
+        script=own_text("page.js"),
+        live_script=own_text("live.js"),
         live_version=live_version,
         # packed as it is kept: the browser unpacks it
         plotly=base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode() if whole else "",
@@ -77,12 +70,8 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def style() -> Markup:
-    """The style sheet of every page."""
-    return _own("page.css")
-
-
-def _own(name: str) -> Markup:
+def own_text(name: str) -> Markup:
+    """A style sheet or a script of ours, as it is."""
     return Markup(_file(name).read_text(encoding="utf-8"))  # noqa: S704 - our own files, nothing from data
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from math import nan
 from typing import Any, cast
 
 import numpy as np
@@ -24,13 +25,12 @@ from gradorder_lab.data.examples import Augment, Examples, LabelledBatch
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Rows
-from gradorder_lab.training.evaluation import evaluate
 from gradorder_lab.training.step_sizes import StepSize
 
 CLOCK = "processor_seconds"
 """Runs have one thread each: its processor time is the wall-clock time of a machine that does nothing else."""
 
-_SCORED_AT_ONCE = 500
+_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class NetworkRun:
     def scores(self) -> torch.Tensor:
         """The score of every training example at the current weights."""
         score = cast("Score", self.strategy.score)
-        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_SCORED_AT_ONCE))
+        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_AT_A_TIME))
         indices = torch.cat([torch.arange(0, device=self.device), *parts])
         with self.scoring(len(indices), score):
             scored = [score(self.model, self.train.batch(part)) for part in parts]
@@ -279,6 +279,32 @@ def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
             strategy.top.observe()
         run.settle(before)
     run.next_epoch = epoch + 1
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, data: Examples, losses: Losses | None = None) -> tuple[float, float]:
+    """Mean loss, and accuracy in percent; under torchrun each process takes its share of the data.
+
+    Where an example has several targets, as a text has characters, both are means over all of them. Losses of one's own
+    say nothing of right and wrong: there is no accuracy.
+    """
+    was_training = model.training
+    model.eval()
+    loss = num_right = 0.0
+    for indices in processes.own(torch.arange(len(data), device=data.labels.device).split(_AT_A_TIME)):
+        batch = data.batch(indices)
+        if losses is None:
+            logits = model(batch[0])
+            loss += F.cross_entropy(logits, batch[1], reduction="sum").double().item()
+            num_right += (logits.argmax(1) == batch[1]).sum().item()
+        else:
+            loss += losses(model, batch).double().sum().item()
+    model.train(was_training)
+    loss, num_right = processes.summed(loss, num_right)
+    if losses is not None:
+        return loss / len(data), nan
+    num_targets = data.labels.numel()
+    return loss / num_targets, 100 * num_right / num_targets
 
 
 def _one_each(losses: torch.Tensor, num_examples: int) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """Step sizes of a run of known length: the paper's, and half a cosine."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import gradorder as go
 from gradorder.progress_lr import half_cosine
@@ -10,22 +9,15 @@ from gradorder.schedules import Schedule
 StepSize = Callable[[int, int, float], float]
 """The step size of an update: (updates made before it, epoch, part of the epoch that is behind) -> number."""
 
-SCHEDULES: Final = ("constant", "1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)", "1/(1+k)", "1/sqrt(1+k)")
-"""t counts updates, k epochs; n is the number of updates in an epoch."""
-
-
-def schedule_named(name: str, a: float, steps_per_epoch: int, switch: int = 0) -> Schedule:
-    """One of SCHEDULES times `a`, counting from the first step of epoch `switch`."""
-    step = switch * steps_per_epoch
-    schedules: dict[str, Schedule] = {
-        "constant": go.Constant(a),
-        "1/(1+t)": go.InversePerStep(a, since=step),
-        "1/sqrt(1+t)": go.InverseSqrtPerStep(a, since=step),
-        "1/(1+t/n)": go.InversePerStep(a, scale=steps_per_epoch, since=step),
-        "1/(1+k)": go.InversePerEpoch(a, since=switch),
-        "1/sqrt(1+k)": go.InverseSqrtPerEpoch(a, since=switch),
-    }
-    return schedules[name]
+SCHEDULES: Mapping[str, Callable[[float, int, int], Schedule]] = {
+    "constant": lambda a, _, __: go.Constant(a),
+    "1/(1+t)": lambda a, n, switch: go.InversePerStep(a, since=switch * n),
+    "1/sqrt(1+t)": lambda a, n, switch: go.InverseSqrtPerStep(a, since=switch * n),
+    "1/(1+t/n)": lambda a, n, switch: go.InversePerStep(a, scale=n, since=switch * n),
+    "1/(1+k)": lambda a, _, switch: go.InversePerEpoch(a, since=switch),
+    "1/sqrt(1+k)": lambda a, _, switch: go.InverseSqrtPerEpoch(a, since=switch),
+}
+"""(a, updates in an epoch n, epoch `switch`) -> a times this, counting from the switch; t counts updates, k epochs."""
 
 
 def step_size_named(name: str, a: float, *, steps_per_epoch: int, epochs: int) -> StepSize:
@@ -34,7 +26,7 @@ def step_size_named(name: str, a: float, *, steps_per_epoch: int, epochs: int) -
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, cosine, got {name!r}")
     if name == "cosine":
         return half_cosine_over_steps(a, steps_per_epoch * epochs)
-    schedule = schedule_named(name, a, steps_per_epoch)
+    schedule = SCHEDULES[name](a, steps_per_epoch, 0)
     return lambda step, epoch, _: schedule(step, epoch)
 
 

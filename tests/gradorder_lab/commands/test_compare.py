@@ -11,7 +11,8 @@ from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.data import download, loading
-from gradorder_lab.data.loading import DATA_VARIABLE
+from gradorder_lab.data.files import DATA_VARIABLE
+from gradorder_lab.errors import DatasetNotFoundError
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_directory_that_was_named_has_to_have_the_files(offline, tmp_path):
     asked = command.ComparisonRequest(
         Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data_dir=tmp_path, probe_only=True
     )
-    with pytest.raises(data_sets.DatasetNotFoundError, match="MNIST was not found: not in"):
+    with pytest.raises(DatasetNotFoundError, match="MNIST was not found: not in"):
         command.compare(asked, tmp_path / "out")
 
 

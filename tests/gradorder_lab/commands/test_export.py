@@ -11,9 +11,9 @@ from pyarrow import csv as pa_csv
 from gradorder_lab import cli, paper
 from gradorder_lab.commands import export
 from gradorder_lab.paper import far
+from gradorder_lab.paper.convex import ConvexRecipe
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.store import Store
-from gradorder_lab.training.convex import ConvexRecipe
 
 FACTS = {"torch": "2.6", "threads": 1}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradorder_lab.judge.paired import effect
+from gradorder_lab.judge.effects import effect
 from gradorder_lab.paper import far, orders, selection, switch
 from gradorder_lab.problems import synthetic
 from gradorder_lab.runs.store import Store

@@ -10,8 +10,7 @@ import torch
 
 from gradorder_lab.data import SOURCES
 from gradorder_lab.data.cifar_binary import CifarFiles
-from gradorder_lab.data.mnist import MNIST_SOURCE
-from gradorder_lab.data.source import LabelledImages
+from gradorder_lab.data.files import LabelledImages
 
 
 def idx_bytes(tensor):
@@ -57,7 +56,7 @@ def idx_dir(tmp_path, idx_splits):
 @pytest.fixture
 def small_mnist(monkeypatch):
     """MNIST as a source whose complete data set is `idx_splits`."""
-    source = replace(MNIST_SOURCE, num_train=60, num_test=30, num_mini_train=20, num_mini_test=10)
+    source = replace(SOURCES["mnist"], num_train=60, num_test=30, num_mini_train=20, num_mini_test=10)
     monkeypatch.setitem(SOURCES, "mnist", source)
     return source
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from gradorder_lab.data import random_crop_and_flip
-from gradorder_lab.data.augmentation import random_moves
+from gradorder_lab.data.augmentation import random_crop_and_flip, random_moves
 
 
 def generator(seed=0):

@@ -4,9 +4,8 @@ import tarfile
 import pytest
 import torch
 
-from gradorder_lab.data import DatasetFileError, DatasetNotFoundError
-from gradorder_lab.data.cifar10 import CIFAR10_SOURCE
-from gradorder_lab.data.cifar100 import CIFAR100_SOURCE
+from gradorder_lab.data import SOURCES
+from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
 
 
 def write_folder(folder, cifar_records):
@@ -131,7 +130,7 @@ def test_damaged(tmp_path, cifar_files, cifar_records, write, change, message):
 
 
 def test_the_two_data_sets_as_published():
-    ten, hundred = CIFAR10_SOURCE, CIFAR100_SOURCE
+    ten, hundred = SOURCES["cifar10"], SOURCES["cifar100"]
     assert ten.files.label_ranges == (len(ten.class_names),)
     assert ten.files.records_per_file * len(ten.files.train_files) == ten.num_train
     assert hundred.files.label_ranges == (20, len(hundred.class_names))

@@ -11,8 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradorder_lab.data import SOURCES, DatasetError, embedded, load
-from gradorder_lab.data.source import LabelledImages, TrainTest
+from gradorder_lab.data import SOURCES, embedded, load
+from gradorder_lab.data.files import LabelledImages, TrainTest
+from gradorder_lab.errors import DatasetError
 
 SHIPPED = {
     "mnist": "919a1df3707524c31450a77b7c0b0d1ea173d3d0bde36c08848ef6bfbab15a92",
@@ -88,8 +89,9 @@ def small(source):
 
 
 def random_splits(source):
-    side = 28 if source.num_channels == 1 else 32
-    images = torch.randint(256, (30, source.num_channels, side, side), dtype=torch.uint8)
+    num_channels = len(source.mean)
+    side = 28 if num_channels == 1 else 32
+    images = torch.randint(256, (30, num_channels, side, side), dtype=torch.uint8)
     labels = torch.arange(30) % 10
     return TrainTest(LabelledImages(images[:20], labels[:20]), LabelledImages(images[20:], labels[20:]))
 

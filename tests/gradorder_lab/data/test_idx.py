@@ -4,10 +4,9 @@ import hashlib
 import pytest
 import torch
 
-from gradorder_lab.data import DatasetFileError, DatasetNotFoundError
-from gradorder_lab.data.fashion_mnist import FASHION_MNIST_SOURCE
+from gradorder_lab.data import SOURCES
 from gradorder_lab.data.idx import IdxFiles
-from gradorder_lab.data.mnist import MNIST_SOURCE
+from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
 
 FILES = IdxFiles(folders=("mnist", "MNIST/raw", "."))
 TRAIN_IMAGES = "train-images-idx3-ubyte"
@@ -145,7 +144,7 @@ def test_the_files_of_a_look_alike_are_refused(idx_dir):
 
 
 def test_mnist_and_fashion_mnist_know_each_other():
-    mnist, fashion = MNIST_SOURCE.files.look_alikes, FASHION_MNIST_SOURCE.files.look_alikes
+    mnist, fashion = SOURCES["mnist"].files.look_alikes, SOURCES["fashion-mnist"].files.look_alikes
     assert not mnist.keys() & fashion.keys()
     assert len(mnist) == len(fashion) == 1
 

@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import torch
 
-from gradorder_lab.data import SOURCES, DatasetError, DatasetFileError, DatasetNotFoundError, load, loading
-from gradorder_lab.data.source import Remote
+from gradorder_lab.data import SOURCES, load, loading
+from gradorder_lab.data.sources import Remote
+from gradorder_lab.errors import DatasetError, DatasetFileError, DatasetNotFoundError
 
 NAMES = [f"{split}-{kind}-ubyte.gz" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 

@@ -12,11 +12,11 @@ from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.data.errors import DatasetFileError, DatasetNotFoundError
 from gradorder_lab.data.tiny_shakespeare import WINDOW_LENGTH, tiny_shakespeare
+from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
 from gradorder_lab.models import CausalConvNet
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.training.evaluation import evaluate
+from gradorder_lab.training.network import evaluate
 
 TEXT = "to be or not to be, " * 200
 TASK = Task("text", "tinyshakespeare", "causal", epochs=6, batch_size=8)

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Outcome, Verdict, agreement, weakest
-from gradorder_lab.judge.first_rule import first_verdict
-from gradorder_lab.judge.statistics import Effect, interval
+from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Outcome, Verdict, agreement, first_verdict, weakest
+from gradorder_lab.judge.effects import Effect, interval
 
 
 def effect(low, high, won=0.5):

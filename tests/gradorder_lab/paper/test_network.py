@@ -16,7 +16,7 @@ from gradorder_lab.models.named import MODELS
 from gradorder_lab.paper import network
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.training import checkpoint
+from gradorder_lab.runs.whole_file import load_checkpoint, save_checkpoint
 from gradorder_lab.training.step_sizes import SCHEDULES, step_size_named
 
 SMALL = NeuralRecipe(
@@ -247,7 +247,7 @@ def test_stopped_after_any_epoch_a_run_goes_on(tmp_path, monkeypatch, stop):
 
 def test_a_checkpoint_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "state.pt"
-    checkpoint.save_checkpoint({"epoch": 1}, path)
+    save_checkpoint({"epoch": 1}, path)
 
     def breaks(state, file):
         file.write(b"half")
@@ -255,8 +255,8 @@ def test_a_checkpoint_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch, "save", breaks)
     with pytest.raises(LabError, match=r"state\.pt cannot be written: No space left on device"):
-        checkpoint.save_checkpoint({"epoch": 2}, path)
-    assert checkpoint.load_checkpoint(path) == {"epoch": 1}
+        save_checkpoint({"epoch": 2}, path)
+    assert load_checkpoint(path) == {"epoch": 1}
     assert [one.name for one in tmp_path.iterdir()] == ["state.pt"]
 
 
@@ -264,5 +264,5 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(LabError, match=r"state\.pt is damaged: remove it to start that run again"):
-        checkpoint.load_checkpoint(path)
-    assert checkpoint.load_checkpoint(tmp_path / "other.pt") is None
+        load_checkpoint(path)
+    assert load_checkpoint(tmp_path / "other.pt") is None

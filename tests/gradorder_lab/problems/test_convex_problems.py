@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradorder_lab.data.boston import boston
+from gradorder_lab.paper import convex
+from gradorder_lab.paper.convex import ConvexRecipe
 from gradorder_lab.problems import PROBLEMS, ProblemKind, compiled
-from gradorder_lab.training import convex
-from gradorder_lab.training.convex import ConvexRecipe
+from gradorder_lab.problems.regression import boston
 
 SEED = 3
 

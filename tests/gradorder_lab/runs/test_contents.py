@@ -5,11 +5,12 @@ import torch
 
 from gradorder_lab import data
 from gradorder_lab.commands import reproduce
+from gradorder_lab.errors import DatasetNotFoundError
 from gradorder_lab.models import named
 from gradorder_lab.paper import EXPERIMENTS, network
+from gradorder_lab.paper.convex import ConvexRecipe, problem_hash
 from gradorder_lab.runs.origin import CONTENT, content_facts
 from gradorder_lab.runs.store import Store, StoreError
-from gradorder_lab.training.convex import ConvexRecipe, problem_hash
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def test_a_changed_network_is_noticed(monkeypatch):
 
 def test_data_that_is_not_there_has_none(monkeypatch):
     def nowhere(*_, **__):
-        raise data.DatasetNotFoundError("nowhere")
+        raise DatasetNotFoundError("nowhere")
 
     monkeypatch.setattr(data, "load", nowhere)
     assert facts_of("mnist", size="cpu") == {}
@@ -94,11 +95,11 @@ def test_what_is_not_there_is_looked_for_once_and_said_before_anything_is_run(mo
 
     def not_there(name, **_):
         asked_for.append(name)
-        raise data.DatasetNotFoundError(f"{name} was not found")
+        raise DatasetNotFoundError(f"{name} was not found")
 
     monkeypatch.setattr(data, "load", not_there)
     monkeypatch.setattr(reproduce.sweep, "run_all", lambda *_, **__: pytest.fail("nothing is to be run"))
     assert len(EXPERIMENTS["mnist"].recipes("cpu")) > 10
-    with pytest.raises(data.DatasetNotFoundError, match="mnist was not found"):
+    with pytest.raises(DatasetNotFoundError, match="mnist was not found"):
         reproduce.reproduce(["iris", "mnist"], tmp_path, reproduce.Reproduction("cpu"))
     assert asked_for == ["mnist"]

@@ -3,7 +3,7 @@ import pytest
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.judge.claims import first_verdict
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
 

@@ -5,13 +5,13 @@ import pytest
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.paired import difference_of_effects, effect
+from gradorder_lab.judge.effects import difference_of_effects, effect
+from gradorder_lab.paper.convex import ConvexRecipe
 from gradorder_lab.runs import sweep
 from gradorder_lab.runs.recipe import SIZES, Workspace, identified
+from gradorder_lab.runs.shipped import read_table, write_table
 from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import RecipeSummary, Summary
-from gradorder_lab.runs.table import read_table, write_table
-from gradorder_lab.training.convex import ConvexRecipe
 
 RECIPES = [ConvexRecipe("test", "iris scaled", name, "1/(1+t)", 3) for name in ("random", "descending", "ascending")]
 RANDOM, DESCENDING, ASCENDING = RECIPES
@@ -104,17 +104,14 @@ def test_claims_and_figures_use_only_what_is_run(tmp_path):
     claims = paper.claims(summary)
     assert [claim.name for claim in claims] == [f"C{number}" for number in range(1, 14)]
     judged = [claim for claim in claims if claim.name in {"C1", "C2", "C3", "C4", "C5", "C6", "C12"}]
-    names = set()
     for experiment in convex:
         for figure in experiment.figures(summary):
-            names.add(figure.name)
             assert all(panel.curves and not panel.missing for panel in figure.panels)
             assert all(curve.num_seeds == 2 for panel in figure.panels for curve in panel.curves)
         for table in experiment.tables(summary):
             assert {len(row) for row in table.rows} == {len(table.header)}
     for claim in judged:
         assert all(comparison.effect is not None for comparison in claim.comparisons)
-        assert set(claim.figures) <= names
         assert any(claim.is_primary(comparison) for comparison in claim.comparisons)
 
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.show.answer import answer
 from gradorder_lab.show.headline import Headline, StrategyCosts
 

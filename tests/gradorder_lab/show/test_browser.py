@@ -10,9 +10,11 @@ from chromium import until
 from hostile_names import HOSTILE, hostile_page
 from PIL import Image
 
-from gradorder_lab import paper, show
+from gradorder_lab import paper
 from gradorder_lab.runs import shipped
 from gradorder_lab.show import writing
+from gradorder_lab.show.benchmark import benchmark_for
+from gradorder_lab.show.page import page_in, page_of
 
 SYNTHETIC = "document.querySelector('#fig-synthetic .plot')"
 PHONE = {"width": 375, "height": 740}
@@ -25,13 +27,14 @@ SERIOUS = {"serious", "critical"}
 @pytest.fixture(scope="module")
 def address(full_summary, tmp_path_factory):
     """Every figure has its runs."""
-    return show.write(full_summary, tmp_path_factory.mktemp("page")).as_uri()
+    out = tmp_path_factory.mktemp("page")
+    return writing.write(page_of(full_summary, benchmark_for(out)), out).as_uri()
 
 
 @pytest.fixture(scope="module")
 def shipped_address(tmp_path_factory):
     out = tmp_path_factory.mktemp("shipped")
-    return show.write(shipped.summary_of(out), out).as_uri()
+    return writing.write(page_in(out), out).as_uri()
 
 
 @pytest.fixture(scope="module")

@@ -50,8 +50,7 @@ def address(tmp_path, monkeypatch):
 def served(address, tmp_path):
     """The address of a page of runs, and what is behind it."""
     add_runs(tmp_path, 0)
-    asked = [paper.EXPERIMENTS["synthetic-far"]]
-    ReproductionPlan.of(asked, "mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
+    ReproductionPlan("mini", {"synthetic-far": SEEDS}, 0).save(tmp_path)
     return address, tmp_path
 
 

@@ -3,9 +3,9 @@ from itertools import combinations
 import pytest
 
 from gradorder_lab import paper
+from gradorder_lab.paper.convex import ORDERINGS
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.styles import line_styles
-from gradorder_lab.training.convex import ORDERINGS
 
 
 def luminance(colour):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.statistics import Effect
+from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper import cifar, figures
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal

@@ -11,16 +11,16 @@ import pytest
 from benchmark_rows import rows_of
 from hostile_names import HOSTILE, hostile_page
 
-from gradorder_lab import paper, show
+from gradorder_lab import paper
 from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows, write_rows
 from gradorder_lab.benchmark.standings import all_standings
-from gradorder_lab.judge.claims import Verdict
-from gradorder_lab.judge.first_rule import first_verdict
+from gradorder_lab.judge.claims import Verdict, first_verdict
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import benchmark, readable, writing
-from gradorder_lab.show.dot_plot import DotPlot
+from gradorder_lab.show import benchmark, writing
+from gradorder_lab.show.benchmark import DotPlot
+from gradorder_lab.show.evidence import percent
 from gradorder_lab.show.page import page_of
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "rect", "line", "circle"}
@@ -78,7 +78,7 @@ class Parsed(HTMLParser):
 
 
 def written(summary, out):
-    return show.write(summary, out).read_text(encoding="utf-8")
+    return writing.write(page_of(summary, benchmark.benchmark_for(out)), out).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def without_iris(summary_without_iris, tmp_path_factory):
 
 
 def test_it_is_one_file_below_3_megabytes(full_summary, tmp_path):
-    path = show.write(full_summary, tmp_path / "made" / "on the way")
+    path = writing.write(page_of(full_summary), tmp_path / "made" / "on the way")
     assert path == tmp_path / "made" / "on the way" / "index.html"
     assert [file.name for file in path.parent.iterdir()] == ["index.html"]
     assert path.stat().st_size < 3e6
@@ -167,15 +167,17 @@ def test_a_row_has_the_verdict_and_the_numbers_of_its_claim(full, claims):
         assert f"All {len(claim.comparisons)} comparisons" in text
         for data in claim.data:
             effect = claim.headline_on(data).effect
-            shown = f"{effect.mean:+.2f} points" if effect.unit == "points" else readable.percent(effect.mean)
+            shown = f"{effect.mean:+.2f} points" if effect.unit == "points" else percent(effect.mean)
             assert shown.replace("-", "−") in text
             assert f"of {effect.num_seeds}" in text
 
 
-def test_a_row_links_to_its_figures(full, claims):
+def test_a_row_links_to_its_figures(full, page, full_summary):
     links = {attributes.get("href") for _, attributes in full.elements}
-    for claim in claims:
-        assert {f"#fig-{name}" for name in claim.figures} <= links
+    for row in page.claims:
+        experiments = [one for one in paper.EXPERIMENTS.values() if row.claim.name in one.claims]
+        assert {figure.name for one in experiments for figure in one.figures(full_summary)} <= set(row.figures)
+        assert {f"#fig-{name}" for name in row.figures} <= links
 
 
 def test_all_comparisons_are_listed_with_their_outcomes(full, claims):
@@ -365,9 +367,9 @@ def test_the_answer_stands_first_in_three_sentences(full, page):
 def test_a_claim_is_one_line_with_a_few_words_and_what_decides_it(full, page):
     lines = [" ".join(text.split()) for text, _ in full.all("summary", **{"class": "line"})]
     for line, row in zip(lines, page.claims, strict=True):
-        assert line.startswith(f"{row.name} {row.brief} {row.verdict} ")
-        assert row.brief != row.text
-        assert row.deciding.verdict == row.verdict
+        assert line.startswith(f"{row.claim.name} {row.claim.brief} {row.claim.verdict} ")
+        assert row.claim.brief != row.claim.text
+        assert row.deciding.verdict == row.claim.verdict
         assert row.deciding.evidence.shown in line
 
 
@@ -438,11 +440,11 @@ def test_hostile_strings_stay_text(full_summary, full):
 
 
 def test_a_failed_write_leaves_the_old_page_and_no_litter(tmp_path, monkeypatch):
-    path = show.write(Summary({}), tmp_path)
+    path = writing.write(page_of(Summary({})), tmp_path)
     path.write_text("old", encoding="utf-8")
     monkeypatch.setattr(writing.Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        show.write(Summary({}), tmp_path)
+        writing.write(page_of(Summary({})), tmp_path)
     assert path.read_text(encoding="utf-8") == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["index.html"]
 
@@ -456,7 +458,7 @@ def test_the_page_is_written_beside_and_then_moved(tmp_path, monkeypatch):
         return move(source, target)
 
     monkeypatch.setattr(writing.Path, "replace", watched)
-    path = show.write(Summary({}), tmp_path)
+    path = writing.write(page_of(Summary({})), tmp_path)
     assert moved == [(tmp_path, path.stat().st_size, False)]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradorder.seeding import epoch_generator
-from gradorder_lab.training.convex import ORDERINGS, PROBLEMS, ConvexRecipe
+from gradorder_lab.paper.convex import ORDERINGS, PROBLEMS, ConvexRecipe
 from gradorder_lab.training.step_sizes import SCHEDULES
 
 SEED = 2

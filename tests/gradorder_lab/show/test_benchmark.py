@@ -1,6 +1,6 @@
 import pytest
 
-from gradorder_lab.show.dot_plot import Dot, DotPlot, cost_place
+from gradorder_lab.show.benchmark import Dot, DotPlot, cost_place
 
 DOTS = [
     Dot("one", "rare", None),

@@ -1,6 +1,6 @@
-"""Algorithms 1 and 2, one example at a time, on the paper's convex problems."""
+"""The paper's convex problems: Algorithms 1 and 2, one example at a time, and how they are run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -15,11 +15,12 @@ import gradorder as go
 from gradorder.parts import part_of
 from gradorder.schedules import Schedule
 from gradorder.seeding import epoch_generator
+from gradorder_lab.paper.experiment import Table
 from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.origin import digest
-from gradorder_lab.runs.recipe import Array, Recipe, Rows, Workspace
-from gradorder_lab.training.step_sizes import schedule_named
+from gradorder_lab.runs.recipe import Array, Recipe, Rows, Size, Workspace
+from gradorder_lab.training.step_sizes import SCHEDULES
 
 ORDERINGS: Mapping[str, go.Ordering] = {
     "random": go.Shuffled(),
@@ -29,6 +30,19 @@ ORDERINGS: Mapping[str, go.Ordering] = {
     "flip-flop": go.FlipFlop(go.Shuffled()),
     "Plackett-Luce": go.PlackettLuce(),
 }
+DATA_SETS = {
+    "synthetic": ("synthetic",),
+    "iris": ("iris literal", "iris scaled"),
+    "boston": ("boston literal", "boston scaled"),
+}
+"""data set -> its problems: with the paper's numbers, and well-scaled."""
+
+PROBLEM_NAMES = tuple(problem for problems in DATA_SETS.values() for problem in problems)
+PER_STEP = ("1/(1+t)", "1/sqrt(1+t)", "1/(1+t/n)")
+PER_EPOCH = ("1/(1+k)", "1/sqrt(1+k)")
+CONVEX_SEEDS: Mapping[Size, int] = {"mini": 10, "cpu": 100, "paper": 100}
+FEWER_SEEDS: Mapping[Size, int] = {**CONVEX_SEEDS, "mini": 5}
+"""Where five say what a hundred do."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ class ConvexRecipe(ProblemRecipe):
         """The step sizes of the updates range(first_step, first_step + num_steps), all of this epoch."""
         a = PROBLEMS[self.problem].step_size
         switch = self.warm_up if self.count_from == "switch" else 0
-        schedule = schedule_named(self.schedule, a, num_examples, switch)
+        schedule = SCHEDULES[self.schedule](a, num_examples, switch)
         return _step_sizes(schedule, first_step, num_steps, epoch)
 
 
@@ -199,3 +213,37 @@ class Descent:
                 self.note()
             self.problem.descend(self.w, order[part], step_sizes[part])
             self.num_updates += part.stop - part.start
+
+
+def readings_of_data() -> Iterator[tuple[str, str, int]]:
+    """Data set, problem, its place: the literal ones come last, with gradients times 1e-10 they hardly move."""
+    for data, problems in DATA_SETS.items():
+        for place, problem in enumerate(reversed(problems)):
+            yield data, problem, place
+
+
+def is_literal(problem: str) -> bool:
+    """Whether it has the paper's numbers."""
+    return not problem.endswith("scaled")
+
+
+def convex_settings(experiment: str, problems: Sequence[str], also: str = "") -> Table:
+    """How these problems are run; `also` says what is particular to the experiment."""
+    return Table(
+        name=f"{experiment}-settings",
+        title=f"{experiment.capitalize()}: how it is run",
+        caption="One update per example; every epoch each example once. The loss of an example is the sum of r^4 + r^2 "
+        "over its residuals r. The factor 1e-10 that the paper puts in front of gradients is in the step size. Scaled: "
+        "features and target standardised, and a step with which the loss falls in every epoch of every order while "
+        f"the step is constant.{also}",
+        header=("problem", "examples", "parameters", "first step size", "start", "epochs"),
+        rows=tuple(_settings_of(problem) for problem in problems),
+        experiment=experiment,
+    )
+
+
+def _settings_of(problem: str) -> tuple[str, ...]:
+    kind = PROBLEMS[problem]
+    one = kind.of_seed(0)
+    start = "uniform in the box, by seed" if problem == "synthetic" else f"{one.start[0]:g} in every coordinate"
+    return problem, str(one.num_examples), str(len(one.start)), f"{kind.step_size:g}", start, "25"

@@ -1,19 +1,107 @@
-"""What two recipes say against each other, over the seeds that both were run with."""
+"""What two recipes say against each other over the seeds of both: an effect, its interval, the share of seeds won."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal, Self
 
 import numpy as np
+from scipy import special
 
-from gradorder_lab.judge.statistics import Effect, Unit
 from gradorder_lab.runs.recipe import Array, Recipe
-from gradorder_lab.runs.summary import RecipeSummary, Summary
+from gradorder_lab.runs.summary import Summary
+
+Unit = Literal["fall", "excess", "points"]
+"""What an effect is measured by: random's fall of F over the run, random's F - F* at its end, points of accuracy."""
+
+MARGINS: dict[Unit, float] = {"fall": 0.01, "excess": 0.05, "points": 0.5}
+"""What "about the same" allows."""
+
+SMALLEST: dict[Unit, float] = {"fall": 0.001, "excess": 0.0, "points": 0.1}
+"""The smallest effect that matters."""
+
+LEVEL = 0.95
 
 MOVED = 0.01
 """The part of F - F* at the start that a run has to bring down to be a test of anything."""
 
 NEAR = 0.1
 """What may be left of it at the end of a random warm-up."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How much lower `ours` ended than `theirs`, in its unit; negative is lower.
+
+    Args:
+        mean: the mean of the paired differences.
+        low: lower end of the 95% interval (Student's t).
+        high: upper end.
+        won: the share of seeds with `ours` strictly lower.
+        num_seeds: paired seeds.
+        loss_difference: the mean relative difference of F itself.
+        unit: what it is measured by.
+        excess_factor: what makes an effect on F a share of random's F - F*, as in the rule's first version.
+    """
+
+    mean: float
+    low: float
+    high: float
+    won: float
+    num_seeds: int
+    loss_difference: float = float("nan")
+    unit: Unit = "fall"
+    excess_factor: float = 1.0
+
+    @classmethod
+    def of(cls, ours: Array, theirs: Array, scale: float = 1.0, unit: Unit = "fall") -> Self:
+        """From the values of the same seeds in the same order."""
+        differences = (ours - theirs) / scale
+        low, high = interval(differences)
+        return cls(float(differences.mean()), low, high, float((ours < theirs).mean()), len(differences), unit=unit)
+
+    @property
+    def margin(self) -> float:
+        """What "about the same" allows."""
+        return MARGINS[self.unit]
+
+    @property
+    def smallest(self) -> float:
+        """The smallest effect that matters."""
+        return SMALLEST[self.unit]
+
+    def level_at(self, width: float) -> float:
+        """The share of intervals, 1 - level, left out by one that is this wide on either side of the mean."""
+        if width <= 0 or not np.isfinite(self.high):
+            return 1.0
+        half = self.high - self.mean
+        if half == 0:
+            return 0.0
+        error = half / student_width(self.num_seeds)
+        return float(2 * special.stdtr(self.num_seeds - 1, -width / error))
+
+    def shown(self, value: float) -> str:
+        """One of its numbers with its unit, short at any size."""
+        if self.unit == "points":
+            return f"{value:+.2f} pt"
+        return f"{100 * value:+.2g}%" if abs(value) < 1 else f"{100 * value:+.0f}%"
+
+
+def interval(values: Array) -> tuple[float, float]:
+    """The 95% interval of the mean by Student's t; without bounds for a single value."""
+    if len(values) < 2:  # noqa: PLR2004 - one value has no spread
+        return -np.inf, np.inf
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+    width = student_width(len(values)) * error
+    return mean - width, mean + width
+
+
+def student_width(num_seeds: int) -> float:
+    """Half the 95% interval of a mean over so many seeds, in standard errors: Student's t."""
+    return float(special.stdtrit(num_seeds - 1, (1 + LEVEL) / 2))
+
+
+# ---- from the runs ----
 
 
 def effect(
@@ -23,7 +111,7 @@ def effect(
 
     None where runs are missing. The fall of F is that of F - F*: the column is either, or a training loss.
     """
-    runs = _paired(summary, (ours, theirs, random))
+    runs = paired(summary, (ours, theirs, random))
     if runs is None:
         return None
     of_ours, of_theirs, of_random = (one[column] for one in runs)
@@ -35,7 +123,7 @@ def effect(
 
 def effect_at_end(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
     """How much lower a column of `ours` ended than that of `theirs`, as a share of its mean."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     if runs is None:
         return None
     return Effect.of(runs[0][column], runs[1][column], float(runs[1][column].mean()), "excess")
@@ -54,13 +142,13 @@ def effect_of_columns(
 
 def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
     """How much lower the error of `ours` ended than that of `theirs`, in points; `column` is an accuracy in percent."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     return None if runs is None else Effect.of(-runs[0][column], -runs[1][column], unit="points")
 
 
 def cost_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str, share: float) -> Effect | None:
     """How much less than `share` of what `theirs` spent `ours` did, as a share of what `theirs` spent."""
-    runs = _paired(summary, (ours, theirs))
+    runs = paired(summary, (ours, theirs))
     if runs is None:
         return None
     spent = runs[1][column]
@@ -74,7 +162,7 @@ def difference_of_effects(
 
     By `unit`, as a share of the second's F - F* at the end.
     """
-    runs = _paired(summary, (*here, *there))
+    runs = paired(summary, (*here, *there))
     if runs is None:
         return None
     a, b, c, d = (one["excess"] for one in runs)
@@ -117,14 +205,12 @@ def _fall(summary: Summary, recipe: Recipe, column: str) -> float:
     return float(means[0] - means[-1])
 
 
-def _paired(summary: Summary, recipes: Sequence[Recipe]) -> list[dict[str, Array]] | None:
+def paired(summary: Summary, recipes: Sequence[Recipe]) -> list[dict[str, Array]] | None:
     """The columns of each recipe, for the seeds that all of them were run with."""
     found = [summary.get(recipe) for recipe in recipes]
     runs = [one for one in found if one is not None]
-    seeds = set.intersection(*(set(one.seeds.tolist()) for one in runs)) if len(runs) == len(found) else set()
-    return [_columns(one, sorted(seeds)) for one in runs] if seeds else None
-
-
-def _columns(runs: RecipeSummary, seeds: Sequence[int]) -> dict[str, Array]:
-    wanted = np.isin(runs.seeds, seeds)
-    return {name: values[wanted] for name, values in runs.last.items()}
+    seeds = reduce(np.intersect1d, (one.seeds for one in runs)) if len(runs) == len(found) else ()
+    if len(seeds) == 0:
+        return None
+    kept = [np.isin(one.seeds, seeds) for one in runs]
+    return [{name: values[those] for name, values in one.last.items()} for one, those in zip(runs, kept, strict=True)]
