@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 from pathlib import Path
@@ -66,3 +67,8 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(item.path, len(places)))
     if named := [item.nodeid for item in items if has_address(item.nodeid)]:
         raise pytest.UsageError(f"a name must be the same in every worker: use ids=without_address for {named[0]}")
+
+
+def pytest_collection_finish():
+    # What was loaded is never garbage. Looking through it for some took a third of a second, again and again.
+    gc.freeze()
