@@ -69,7 +69,8 @@ def test_more_processes_give_the_same_rows(tmp_path, straight):
 
 def test_a_cluster_gives_the_same_rows(tmp_path, straight):
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
+    start_server()  # before Dask says what it is to load
+    with dask_forks(), distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
     ) as cluster:
         seen = run_into(tmp_path, cluster=cluster.scheduler_address)
