@@ -34,7 +34,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    sys.modules["torch"].manual_seed(0)
+    sys.modules["torch"].manual_seed(0)  # loaded by then, see above
 
 
 TESTS = Path(__file__).parent

@@ -7,7 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import CONTEXT, forked
+from processes import CONTEXT, forked, preload
+
+preload("gradorder_lab.cli", "gradorder_lab.show", "sklearn.datasets")  # what the command loads when it needs it
 
 
 def gradorder(*arguments, timeout=300):
