@@ -26,9 +26,9 @@ help:  ## list the targets
 reproduce: $(VENV)/.installed-lab  ## run the paper's experiments; verdicts here, page in runs/ (OUT=DIR to change)
 	$(BIN)/gradorder reproduce --out $(OUT)
 
-test: $(VENV)/.installed-dev  ## run every test (doctests, README, the site), two at a time (WORKERS=N); the page's run in chromium
+test: $(VENV)/.installed-dev  ## run every test (doctests, README, the site), two at a time (WORKERS=N); the page's run in chromium; ends with the slowest
 	@scripts/install_browser.sh
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations 20 --durations-min 5
 
 quick: $(VENV)/.installed-dev  ## run the library's own tests but the slow ones, fewer cases of every property: before a commit
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --durations 5 --durations-min 1 tests/gradorder

@@ -1,18 +1,19 @@
 import importlib.util
 import inspect
 import json
-import os
 import re
-import subprocess
+import runpy
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
+import command
 import pytest
 import svg
 from benchmark_rows import rows_of
 from chromium import running_chromium
+from torchrun import torchrun
 
 import gradorder
 from gradorder import bounds, sklearn
@@ -105,8 +106,9 @@ def test_every_public_name_is_in_the_api_reference():
     assert expected <= set(shown)
 
 
-def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path):
-    subprocess.run([sys.executable, ROOT / "scripts" / "pictures.py", "--out", tmp_path], check=True, timeout=300)
+def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["pictures.py", "--out", str(tmp_path)])
+    runpy.run_path(ROOT / "scripts" / "pictures.py", run_name="__main__")
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
     committed = {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()}
     assert drawn.keys() == committed.keys()
@@ -231,16 +233,10 @@ def test_the_tutorial_runs_on_two_processes(tmp_path):
     page = (DOCS / "tutorial.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
     counted = "import sys\nsys.stdout.write(f'{sampler.num_replicas} {sampler.loader_batch_size} {sampler.epoch}\\n')\n"
-    # On a busy machine torch's own threads sometimes abort a process that ends by itself, after all was done.
-    counted += "sys.stdout.flush()\nos._exit(0)\n"
-    (tmp_path / "train.py").write_text("\n".join([*blocks, counted]))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    settings = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
-    run = subprocess.run(command, **settings, check=False)
+    (tmp_path / "train.py").write_text("\n".join([f"import os\nos.chdir({str(tmp_path)!r})", *blocks, counted]))
+    run = torchrun(tmp_path / "train.py")
     assert run.returncode == 0, run.stderr
     assert run.stdout.split("\n").count("2 25 3") == 2
-    # What two processes print may stand on one line.
     printed, shown = (re.findall(r"(plain|recommended|Algorithm \d): ([\d.]+)%", text) for text in (run.stdout, page))
     assert [name for name, _ in shown] == ["plain", "recommended", "Algorithm 3", "Algorithm 4"]
     for name, accuracy in printed:  # by each process
@@ -265,8 +261,7 @@ class Loaded(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", out]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    run = command.module("mkdocs", "build", "--strict", "--site-dir", out, folder=ROOT)
     assert run.returncode == 0, run.stderr
     return out
 

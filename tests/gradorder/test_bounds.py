@@ -664,6 +664,7 @@ def test_what_the_theory_says_in_words_is_in_the_measurements():
     assert f"in {100 * float(iris['measured_below_ascending']):.0f}% of the seeds" in " ".join(THEORY.split())
 
 
+@pytest.mark.slow
 def test_the_measurements_are_what_the_script_writes():
     """One of its twelve tables, made again."""
     spec = importlib.util.spec_from_file_location("bounds_benchmark", ROOT / "benchmarks" / "bounds.py")

@@ -3,6 +3,7 @@
 They are forked from one that has loaded torch, which takes seconds.
 """
 
+import gc
 import importlib.util
 import io
 import multiprocessing
@@ -127,7 +128,19 @@ def next_line(stream, what, seconds=DEADLINE):
     return stream.readline()
 
 
+def forked():
+    """What every process says first that was forked from the one that has loaded torch.
+
+    What was loaded is never garbage: looking through it takes a quarter of a second each time, and some frameworks ask
+    for that after every training. The processes that it starts itself, the workers of a DataLoader among them, are
+    forked from it, as they are from a script on Linux: else it would start a server, which would load torch again.
+    """
+    gc.freeze()
+    multiprocessing.set_start_method("fork", force=True)
+
+
 def _alone(sender, file, name, arguments):
+    forked()
     os.dup2(sender.fileno(), sys.stdout.fileno())
     torch.set_num_threads(1)
     getattr(_loaded(file), name)(*arguments)
@@ -153,6 +166,7 @@ def _results(pipes, deadline, name):
 
 
 def _work(sender, file, name, arguments, rank, num_ranks, meeting, timeout):
+    forked()
     os.environ.update(_as_torchrun(rank, num_ranks))
     torch.set_num_threads(1)
     torch.manual_seed(0)

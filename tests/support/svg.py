@@ -3,6 +3,8 @@
 import re
 
 _NUMBER = re.compile(r"(?<![\w#.-])-?\d+(?:\.\d+)?(?![\w.])")
+_NAME = re.compile(r'(?<=[#"])[^"#()]+(?=[")])')
+"""What may be one: all of them are replaced in one pass, as a picture has hundreds."""
 
 TOLERANCE = 1.5e-6
 """Matplotlib writes six decimals. The same picture, computed with other last bits (1e-12 at most, for coordinates below
@@ -14,8 +16,8 @@ def shown(svg):
 
     A clip path or marker is named by a hash of its coordinates, last bits included: names are replaced by their place.
     """
-    for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg))):
-        svg = re.sub(rf'(?<=[#"]){re.escape(name)}(?=[")])', f"name{place}", svg)
+    places = {name: f"name{place}" for place, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg)))}
+    svg = _NAME.sub(lambda found: places.get(found[0], found[0]), svg)
     return _NUMBER.sub("number", svg), [float(number) for number in _NUMBER.findall(svg)]
 
 

@@ -46,6 +46,7 @@ def test_small_losses_are_told_apart_and_zero_has_no_doubt():
     assert indices_of(go.Undecided(go.Descending()), tiny).tolist() == [2, 1, 0]
 
 
+@pytest.mark.slow
 def test_draws_follow_the_doubt():
     """First place in a Plackett-Luce order falls to an example in proportion to its doubt."""
     ordering = go.Undecided(go.PlackettLuce(1.0))
@@ -57,6 +58,7 @@ def test_draws_follow_the_doubt():
     assert ((first.bincount(minlength=len(LOSSES)) / draws - expected).abs() < 4 * spread).all()
 
 
+@pytest.mark.slow
 def test_weights_are_unbiased():
     """The weighted mean over what is kept is, on average over seeds, the mean over all."""
     values = torch.linspace(-1, 2, len(LOSSES), dtype=torch.float64)

@@ -132,6 +132,7 @@ def test_a_flip_flop_pair_has_the_same_weights():
     assert epochs[2] != epochs[0]
 
 
+@pytest.mark.slow
 def test_the_weighted_mean_of_an_epoch_estimates_the_mean_over_the_data():
     values = torch.linspace(-1, 2, SIZE, dtype=torch.float64) ** 2
     for settings in ({}, {"labels": LABELS, "layout": "shuffled"}):

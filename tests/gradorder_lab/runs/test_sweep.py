@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from functools import cache
+from multiprocessing import forkserver
 
 import pytest
 from command import gradorder
@@ -69,9 +70,14 @@ def test_more_processes_give_the_same_rows(tmp_path, straight):
 
 def test_a_cluster_gives_the_same_rows(tmp_path, straight):
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
-    ) as cluster:
+    dask = pytest.importorskip("dask")
+    forkserver.ensure_running()  # ours, before Dask says what is to be loaded
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
+        ) as cluster,
+    ):
         seen = run_into(tmp_path, cluster=cluster.scheduler_address)
     assert len(seen) == len(straight)
     assert rows_in(tmp_path) == straight

@@ -278,7 +278,7 @@ def few_runs():
 def test_the_command_trains_on_all_processes_and_one_writes(tmp_path):
     out = tmp_path / "out"
     arguments = ("reproduce", "mnist", "synthetic-far", "--seeds", "2", "--jobs", "1", "--out", str(out))
-    launch = partial(torchrun, program_in(tmp_path), *arguments, preload=["gradorder_lab.commands.reproduce"])
+    launch = partial(torchrun, program_in(tmp_path), *arguments)
     result = launch()
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Page: ") == 1
