@@ -106,17 +106,19 @@ $(BENCH_VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt | $(
 	@touch $@
 
 # A torch other than the pinned one comes with CUDA: neither of these is part of CI; both are run before a release.
-LIBRARY := --editable '.[lightning,accelerate,transformers]' $(LAB)
+# The laboratory asks for a newer numpy than the library: its models, which the library's tests look at, do not need it.
+LIBRARY := --editable '.[progress,sklearn,lightning,accelerate,transformers]'
 TOOLS := hypothesis pandas pytest pytest-timeout pytest-xdist torchdata
 
 .venv-floor/.installed: pyproject.toml lab/pyproject.toml constraints-floor.txt | .venv-floor/bin/python
 	@echo "Installing into .venv-floor, once: some gigabytes ..."
 	@$(call installed,.venv-floor/bin/python,--constraint constraints-floor.txt $(LIBRARY) $(TOOLS))
+	@$(call installed,.venv-floor/bin/python,--no-deps $(LAB))
 	@touch $@
 
 .venv-newest/.installed: pyproject.toml lab/pyproject.toml | .venv-newest/bin/python
 	@echo "Installing into .venv-newest, once: some gigabytes ..."
-	@$(call installed,.venv-newest/bin/python,--upgrade $(LIBRARY) --editable '.[trl]' $(TOOLS))
+	@$(call installed,.venv-newest/bin/python,--upgrade $(LIBRARY) $(LAB) --editable '.[trl]' $(TOOLS))
 	@touch $@
 
 # Apart from what the tests run with, which need none of it.

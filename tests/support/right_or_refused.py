@@ -4,6 +4,7 @@ import traceback
 from pathlib import Path
 
 import torch
+from torch.utils.checkpoint import CheckpointError
 
 import gradorder as go
 from gradorder.batches import num_examples, take
@@ -11,6 +12,8 @@ from gradorder.scores import reference
 
 REFUSED = "refused"
 GRADORDER = Path(go.__file__).parent
+CHECKPOINTS_ARE_OBSERVED = hasattr(torch.utils.checkpoint, "GraphExecGroup")
+"""Torch before 2.9 hands out a checkpointed activation once only: there its own error ends the backward pass."""
 
 
 def outcome(compute):
@@ -54,6 +57,10 @@ def observed(model, batch, losses=None):
 
     try:
         return outcome(step)
+    except CheckpointError:
+        if CHECKPOINTS_ARE_OBSERVED:
+            raise
+        return REFUSED
     finally:
         model.zero_grad()
 

@@ -6,12 +6,17 @@ from functools import partial
 
 import torch
 from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import CheckpointError
 
-from gradorder.scores.graph import Junction, Node, SquaredNorms, Walk
+from gradorder.scores.graph import Junction, Node, SquaredNorms, UnprovenError, Walk
 
 
 def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
-    """The squared gradient norm of each example, shape (B,), by one backward pass through the graph of its losses."""
+    """The squared gradient norm of each example, shape (B,), by one backward pass through the graph of its losses.
+
+    Raises:
+        UnprovenError: torch before 2.9 hands out a checkpointed activation to autograd or to us, not to both.
+    """
     norms = SquaredNorms(found, len(losses))
     if found.junctions:
         last = _last_ones(found)
@@ -23,7 +28,12 @@ def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
                 if junction not in last:
                     hook = junction.step.node.register_prehook(partial(met, norms, junction))
                     stack.callback(hook.remove)
-            gradients = iter(torch.autograd.grad(losses.sum(), edges, allow_unused=True))
+            try:
+                gradients = iter(torch.autograd.grad(losses.sum(), edges, allow_unused=True))
+            except CheckpointError as error:
+                if "already unpacked once" not in str(error):
+                    raise
+                raise UnprovenError("this torch hands out checkpointed activations only once") from error
         for junction in last:
             met(norms, junction, tuple(None if place is None else next(gradients) for place in junction.step.places))
     with in_full_precision(losses.device):

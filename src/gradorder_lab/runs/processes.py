@@ -3,6 +3,7 @@
 Everything here is for all of them at once, and with one process does nothing: the rows are then what they always were.
 """
 
+import ctypes
 import io
 import json
 import os
@@ -44,6 +45,7 @@ def process_group(device: str) -> Iterator[None]:
     if device == "cuda":
         _take_accelerator(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(BACKENDS[device])
+    _keep(dist.group.WORLD)
     try:
         yield
         leave_group()
@@ -62,6 +64,16 @@ def leave_group() -> None:
     """Leave the group: from here on every process is alone."""
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _keep(group: object) -> None:
+    """Keep the group to the end of its process: it is left, but never taken apart.
+
+    With torch 2.6 a group that is taken apart just after a collective may wait for ever: it holds the interpreter's
+    lock, and gloo's thread needs that lock to let go of the last tensor. A list would be emptied when the interpreter
+    ends.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _take_accelerator(number: int) -> None:

@@ -249,6 +249,24 @@ def test_a_batch_that_cannot_be_shared_is_named():
         assert said == "test, full random: batch_size must be divisible by num_replicas=3, got 50"
 
 
+def left_often(folder):
+    """Groups that the laboratory forms and leaves, one after the other, each met in a file of its own."""
+    rank, num, form = dist.get_rank(), dist.get_world_size(), dist.init_process_group
+    dist.destroy_process_group()
+    for count in range(40):
+        meeting = f"file://{folder}/{count}"
+        dist.init_process_group = partial(form, init_method=meeting, rank=rank, world_size=num)
+        with processes.process_group("cpu"):
+            processes.average_([torch.randn(20_000)])
+            processes.tell(None) if processes.is_first() else processes.listen()
+    return dist.is_initialized()
+
+
+def test_a_group_can_be_left_just_after_something_was_said(tmp_path):
+    """With torch 2.6 one that is then taken apart may wait for ever."""
+    assert launched.run(left_often, WORLD, tmp_path) == [False] * WORLD
+
+
 # ---------------------------------------------------------------- the command
 
 FEWER_RUNS = """

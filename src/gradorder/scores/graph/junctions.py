@@ -15,7 +15,7 @@ from gradorder.precision import widened
 from gradorder.scores.graph.convolution import ConvolutionSum, Geometry, weight_gradients
 from gradorder.scores.graph.forms import Blocks, Dense, Form, OuterSum, RowSum
 from gradorder.scores.graph.layers import LayerStep
-from gradorder.scores.graph.operations import Step
+from gradorder.scores.graph.operations import GROUPED_FALLBACK, Step, group_ends, grouped_rows
 from gradorder.scores.graph.place import Place, UnprovenError, examples_first, summed_to
 from gradorder.scores.graph.recurrent import recurrent
 
@@ -139,9 +139,9 @@ def _matrix_added(first: str, second: str) -> JunctionRule:
 def _grouped(step: Step, gradient: torch.Tensor, number: int) -> Form:
     """Rows in groups: every group is a product with a matrix of its own."""
     del number
-    ends = step.saved("offs").tolist()
+    ends = group_ends(step).tolist()  # type: ignore[union-attr] # the operation's rule has looked
     examples = step.place.examples().to(gradient.device)
-    inputs = widened(step.saved("self"))
+    inputs = widened(grouped_rows(step))
     blocks = []
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         own = Place(step.place.size, index=examples[start:end])
@@ -296,6 +296,7 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "Expand": _times(lambda _step, _number: 1.0),
     "FusedRmsNorm": _rms_norm,
     "GroupedMm": _grouped,
+    GROUPED_FALLBACK: _grouped,
     "Index": _indexed,
     "MaskedFill": _times(_filled),
     "MkldnnRnnLayer": recurrent,

@@ -405,9 +405,25 @@ def _grouped_product(step: Step) -> list[Place | None]:
     """Rows (R, k) in groups, each with a matrix of its own out of (E, k, c): experts."""
     matrices, _ = step.edges[1]
     is_known = matrices is None or len(step.input_shape(1)) == 3  # noqa: PLR2004 - (E, k, c)
-    if step.place.dim != 0 or not is_known or step.saved("offs") is None:
+    if step.place.dim != 0 or not is_known or group_ends(step) is None:
         raise step.unproven("only rows in groups are understood")
     return [step.place, None, *([None] * (len(step.edges) - 2))]
+
+
+GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_default"
+"""The same product in Python: transformers' own, for a torch that has none (2.6)."""
+
+
+def group_ends(step: Step) -> torch.Tensor | None:
+    """Where each group of rows ends."""
+    ends: torch.Tensor | None = step.node.offs if step.kind == GROUPED_FALLBACK else step.saved("offs")
+    return ends
+
+
+def grouped_rows(step: Step) -> torch.Tensor:
+    """The rows of all groups."""
+    rows: torch.Tensor = step.node.saved_tensors[0] if step.kind == GROUPED_FALLBACK else step.saved("self")
+    return rows
 
 
 def _index_added(step: Step) -> list[Place | None]:
@@ -617,7 +633,7 @@ OPERATIONS: dict[str, Rule] = {
     **_named(_indexed, "Index"),
     **_named(_index_added, "IndexAdd"),
     **_named(_probed, "AsStrided CopySlices MaskedSelect MaskedScatter IndexPut IndexPutImpl IndexFill IndexCopy"),
-    **_named(_grouped_product, "GroupedMm"),
+    **_named(_grouped_product, f"GroupedMm {GROUPED_FALLBACK}"),
     **_named(_matrix_product, "Mm Bmm"),
     **_named(_matrix_product_added, "Addmm Baddbmm"),
     **_named(_matrix_vector, "Mv"),
