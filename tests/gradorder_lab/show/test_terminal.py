@@ -5,7 +5,7 @@ from rich.console import Console
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import Effect
-from gradorder_lab.paper import cifar, figures
+from gradorder_lab.paper import cifar, experiment
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
 
@@ -17,7 +17,7 @@ def shown(table, width=80):
 
 
 def test_a_table_is_shown_as_it_is():
-    table = figures.Table("t", "A [title]", "c", ("name", "value"), (("[bold]x", "1"), ("y", "2")), "e")
+    table = experiment.Table("t", "A [title]", "c", ("name", "value"), (("[bold]x", "1"), ("y", "2")), "e")
     lines = [line.split() for line in shown(table).splitlines()]
     assert lines == [["A", "[title]"], ["name", "value"], ["[bold]x", "1"], ["y", "2"]]
 
