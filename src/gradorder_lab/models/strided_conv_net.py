@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-_HALVINGS = 3
+_SHRUNK = 8
+"""By which factor images get smaller: a stride and two poolings, of 2 each."""
 
 
 def strided_conv_net(channels: int = 3, size: int = 32, classes: int = 10, width: int = 16) -> nn.Sequential:
@@ -12,8 +13,8 @@ def strided_conv_net(channels: int = 3, size: int = 32, classes: int = 10, width
     The first convolution has `width` channels, each later one twice as many at half the size. No layer works on whole
     images: with stride 1 and pooling in its place, a training step took half as long again.
     """
-    if size % 2**_HALVINGS:
-        raise ValueError(f"size must be a multiple of {2**_HALVINGS}, it is halved {_HALVINGS} times, got {size}")
+    if size % _SHRUNK:
+        raise ValueError(f"size must be a multiple of {_SHRUNK}, it is halved three times, got {size}")
     net = nn.Sequential(
         *_normalised(nn.Conv2d(channels, width, 4, stride=2, padding=1, bias=False)),
         *_normalised(nn.Conv2d(width, 2 * width, 3, padding=1, bias=False)),
@@ -21,7 +22,7 @@ def strided_conv_net(channels: int = 3, size: int = 32, classes: int = 10, width
         *_normalised(nn.Conv2d(2 * width, 4 * width, 3, padding=1, bias=False)),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(4 * width * (size // 2**_HALVINGS) ** 2, classes),
+        nn.Linear(4 * width * (size // _SHRUNK) ** 2, classes),
     )
     for parameter in net.parameters():
         if parameter.ndim == 4:  # noqa: PLR2004 - a convolution: faster so on a CPU
