@@ -29,6 +29,11 @@ def loader_of(sampler, num_workers, **settings):
     return DataLoader(data, **{"batch_size": BATCH, "sampler": sampler, "num_workers": num_workers, **settings})
 
 
+def files(said):
+    """Where the library's warnings point to: Python 3.12 and later have one of their own about a loader's workers."""
+    return [each.filename for each in said if each.category is UserWarning]
+
+
 def told(messages):
     return [str(each.message) for each in messages]
 
@@ -69,8 +74,10 @@ def test_a_part_is_to_be_kept_and_there_are_never_any_scores(num_workers):
         for epoch in range(3):
             sampler.set_epoch(epoch)
             assert len(list(loader)) == 12
-    assert len(said) == 1  # once
-    assert "Pass scores to set_epoch, or give the losses of each batch to step" in told(said)[0]
+    assert len(files(said)) == 1  # once
+    assert any(
+        "Pass scores to set_epoch, or give the losses of each batch to step" in message for message in told(said)
+    )
 
 
 @workers
@@ -108,7 +115,7 @@ def test_after_a_batch_without_step_no_score_reaches_another_example(num_workers
         train(sampler, loader_of(sampler, num_workers), skipped=skipped)
         sampler.set_epoch(1)
     assert_scores_are_their_own(sampler)
-    assert {each.filename for each in said} == {__file__}  # at the user's line, not inside the library
+    assert {*files(said)} == {__file__}  # at the user's line, not inside the library
     assert any(f"epoch 0 was left after {12 - len(skipped)} of its 12 steps" in message for message in told(said))
     number = skipped[0]
     if num_workers == 0 and number > 0 and not {*range(number, 12)} <= {*skipped}:  # then it shows at the next step
@@ -353,7 +360,7 @@ def test_set_epoch_forgotten(num_workers):
     ) as said:
         assert train(sampler, loader) == first
         assert train(sampler, loader) == first
-    assert [each.filename for each in said] == [__file__]  # once, at the user's line
+    assert files(said) == [__file__]  # once, at the user's line
 
 
 @workers
