@@ -108,7 +108,7 @@ $(BENCH_VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt | $(
 # A torch other than the pinned one comes with CUDA: neither of these is part of CI; both are run before a release.
 # The laboratory asks for a newer numpy than the library: its models, which the library's tests look at, do not need it.
 LIBRARY := --editable '.[progress,sklearn,lightning,accelerate,transformers]'
-TOOLS := hypothesis pandas pytest pytest-timeout pytest-xdist torchdata
+TOOLS := hypothesis pandas pillow pytest pytest-timeout pytest-xdist torchdata
 
 .venv-floor/.installed: pyproject.toml lab/pyproject.toml constraints-floor.txt | .venv-floor/bin/python
 	@echo "Installing into .venv-floor, once: some gigabytes ..."
