@@ -200,7 +200,7 @@ SELECTIVE = {"state_size": 4, "expand": 2, "conv_kernel": 4}
 CAUSAL = family(
     "next word", "AutoModelForCausalLM", continued, next_word_losses, WORDS | {"num_key_value_heads": 1},
     ordinary("biogpt bloom cohere gpt2 gpt_bigcode gpt_neox granite llama mistral mpt nemotron")
-    | ordinary("olmo olmo2 openai-gpt persimmon phi phi3 qwen2 recurrent_gemma smollm3 stablelm starcoder2")
+    | ordinary("olmo olmo2 openai-gpt persimmon phi phi3 qwen2 smollm3 stablelm starcoder2")
     | {
         "codegen": {"num_attention_heads": 4, "rotary_dim": 4},
         "ctrl": {"dff": 24},
@@ -223,6 +223,7 @@ CAUSAL = family(
         "qwen2_moe": EXPERTS | {"shared_expert_intermediate_size": 8},
         "qwen3": {"head_dim": 8},
         "qwen3_moe": EXPERTS | {"head_dim": 8},
+        "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
         "xglm": {"ffn_dim": 24, "d_model": 16, "num_layers": 2},
     },
 )  # fmt: skip
