@@ -8,6 +8,8 @@ from pathlib import Path
 # Two workers share two cores: each of them, and what it starts, computes on one. Must be said before torch is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Some machines say that they have AMX, and end a process that multiplies in bfloat16 with it: no test does.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import hypothesis
 import pytest

@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from datasets import Dataset
-from half_precision import need_bfloat16_products
 from reference_run import put_together
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -221,7 +220,6 @@ def test_what_is_remembered_is_the_plain_loss_whatever_is_trained_on(tmp_path):
 
 
 def test_half_precision_as_trl_has_it_by_default(tmp_path):
-    need_bfloat16_products()
     trainer, _ = trained(tmp_path, num_train_epochs=1, learning_rate=0.0, bf16=True)
     losses = trainer.ordered_sampler.state_dict()["remembered_scores"]
     assert losses.dtype == torch.float32

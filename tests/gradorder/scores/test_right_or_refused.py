@@ -5,7 +5,6 @@ import threading
 import pytest
 import torch
 import zoo
-from half_precision import need_bfloat16_products
 from right_or_refused import (
     CHECKPOINTS_ARE_OBSERVED,
     REFUSED,
@@ -631,7 +630,6 @@ def test_autocast_inside_the_loss(make, method):
     "name", ["gpt2, next word", "convnext, class of an image", "bert, masked word", "llama, next word"]
 )
 def test_autocast_inside_the_loss_of_a_large_model(name, method):
-    need_bfloat16_products()
     architecture = zoo.ARCHITECTURES[name]
     model, batch = architecture.build(), architecture.batch(3)
 
@@ -661,7 +659,6 @@ def test_a_model_in_bfloat16(make, method):
 
 @by_both_methods
 def test_a_language_model_in_bfloat16(method):
-    need_bfloat16_products()
     architecture = zoo.ARCHITECTURES["llama, next word"]
     model, batch = architecture.build().bfloat16(), architecture.batch(3)
     assert_right(method(model, batch, architecture.losses), alone_as_it_is(model, batch, architecture.losses), 0.05)
