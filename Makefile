@@ -15,7 +15,8 @@ OUT ?= runs
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 # The tests of a file share what they have started; no test measures time, so two files may run side by side.
-SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker that crashes is not replaced: the run fails at once, where it would wait for the new one for ever.
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help reproduce results test quick elsewhere floor newest lint docs generated check format bench zoo soak dist clean

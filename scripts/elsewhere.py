@@ -163,7 +163,7 @@ def main() -> None:
     print(f"numpy {np.__version__}, {len(chosen)} settings", flush=True)
     results = {}
     for setting in chosen:
-        side_by_side = ("--numprocesses", given.workers, "--dist", "loadfile")
+        side_by_side = ("--numprocesses", given.workers, "--max-worker-restart", "0", "--dist", "loadfile")
         results[setting.name] = passes(setting, [*side_by_side, *(() if given.all else setting.tests)])
     print("\nTried:")
     for name, is_good in results.items():
