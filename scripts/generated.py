@@ -82,11 +82,8 @@ def verdicts() -> str:
 
 def decided() -> str:
     """Every claim with what decides."""
-    rows = [
-        (f"{row.claim.name}: {row.claim.text}", _verdict(row), f"{row.claim.num_seeds}", _deciding(row))
-        for row in _claims()
-    ]
-    return _table(("claim", "verdict", "seeds", "what decides"), rows)
+    rows = [(f"{row.claim.name}: {row.claim.text}", _verdict(row), _deciding(row)) for row in _claims()]
+    return _table(("claim", "verdict", "what decides"), rows)
 
 
 def _verdict(row: ClaimRow) -> str:
@@ -104,7 +101,7 @@ def _deciding(row: ClaimRow) -> str:
 
 def _told(evidence: Evidence) -> str:
     what = evidence.what if evidence.reading.startswith(evidence.data) else evidence.shown
-    return f"{what} ({evidence.reading}): {evidence.effect} ({evidence.interval})"
+    return f"{what} ({evidence.reading}): {evidence.effect} ({evidence.interval}), {evidence.num_seeds} seeds"
 
 
 def _claims() -> list[ClaimRow]:
