@@ -213,8 +213,9 @@ class Claim:
 
     @property
     def num_seeds(self) -> int:
-        """The most that a comparison has."""
-        return max((one.effect.num_seeds for one in self.comparisons if one.effect is not None), default=0)
+        """Of the comparison that decides; 0 where nothing has been run."""
+        deciding = next((self.headline_on(data) for data in self.data if self.verdict_on(data) == self.verdict), None)
+        return 0 if deciding is None or deciding.effect is None else deciding.effect.num_seeds
 
     def _on(self, data: str) -> list[Comparison]:
         return [comparison for comparison in self.comparisons if comparison.data == data]

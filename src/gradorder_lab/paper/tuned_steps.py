@@ -22,6 +22,9 @@ NET, BATCH_SIZE = "2-layer", 128
 STEP_SIZES = (0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 """For every method; a choice at an edge is marked in the table."""
 
+OWN_STEPS = "each with its own step size"
+"""The reading that tells an order from a larger step."""
+
 UNTUNED = 0.1
 """What the primary reading runs every method with."""
 
@@ -70,7 +73,7 @@ def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
     steps = {variant: chosen_step_size(data, variant, summary) for variant in VARIANTS}
     readings: dict[str, Mapping[Variant, float | None]] = {
         "full random's step size for all": dict.fromkeys(VARIANTS, steps[RANDOM]),
-        "each with its own step size": steps,
+        OWN_STEPS: steps,
     }
     for sort in SORTS:
         for reading, of_variant in readings.items():

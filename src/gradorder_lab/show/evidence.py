@@ -135,8 +135,10 @@ def interval_text(effect: Effect) -> str:
 
     >>> interval_text(Effect(mean=0.1, low=-0.2, high=0.4, won=0.5, num_seeds=10))
     '−20% to +40%'
+    >>> interval_text(Effect(mean=0.1, low=-0.2, high=0.4, won=0.5, num_seeds=10, unit="points"))
+    '−0.20 to +0.40 points'
     """
-    return f"{in_unit(effect, effect.low)} to {in_unit(effect, effect.high)}"
+    return f"{in_unit(effect, effect.low).removesuffix(' points')} to {in_unit(effect, effect.high)}"
 
 
 def remark(effect: Effect) -> str:

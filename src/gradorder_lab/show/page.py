@@ -113,7 +113,7 @@ def page_in(out: Path) -> Page:
 
 def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summary | None = None) -> Page:
     """All claims, all of the paper's figures and all experiments, run or not; `before` is what comes along."""
-    claims, headline = paper.claims(summary), headline_of(summary)
+    claims = paper.claims(summary)
     known = {} if before is None else {claim.name: claim for claim in paper.claims(before)}
     coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
     sections = in_order(_drawn(summary, coverage))
@@ -121,9 +121,9 @@ def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summar
     names = dict.fromkeys(name for facts in summary.environments for name in facts)
     every = [block for section in sections for block in section.blocks]
     return Page(
-        answer=answer(claims, headline),
+        answer=answer(claims),
         claims=tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in claims),
-        headline=headline,
+        headline=headline_of(summary),
         benchmark=benchmark,
         sections=sections,
         coverage=coverage,

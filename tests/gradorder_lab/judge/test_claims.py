@@ -222,3 +222,11 @@ def test_the_first_version_of_the_rule(kind, low, high, factor, verdict):
     counted = compared(kind, found, first="primary", untested="it hardly moved")
     new = compared(kind, FAILS, is_primary=False, first="none")
     assert first_verdict(Claim("C0", "", (counted, new))) == verdict
+
+
+def test_a_claim_has_the_seeds_of_what_decides_it_not_the_most_that_any_comparison_has():
+    few, many = Effect(0.3, 0.2, 0.4, 0.0, 4), Effect(-0.3, -0.4, -0.2, 1.0, 100)
+    holds, fails = (Comparison(data, "a - b", "", 0, "lower", one) for data, one in (("first", many), ("second", few)))
+    assert Claim("C1", "", (holds, fails)).num_seeds == 4  # not reproduced, by the second data set
+    assert Claim("C1", "", (holds,)).num_seeds == 100
+    assert Claim("C1", "", ()).num_seeds == 0

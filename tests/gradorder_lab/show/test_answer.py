@@ -4,10 +4,8 @@ import pytest
 
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import Effect
+from gradorder_lab.paper.tuned_steps import OWN_STEPS
 from gradorder_lab.show.answer import answer
-from gradorder_lab.show.headline import Headline, StrategyCosts
-
-RANDOM = StrategyCosts("full random", 4, 4, {"trained": 1.0, "forward": 1.0})
 
 
 def effect(mean, share):
@@ -25,7 +23,7 @@ def constant(mean):
 
 
 def first(c2, c1=None):
-    return answer([c1 or constant(5.0), c2], Headline((), ()))[0]
+    return answer([c1 or constant(5.0), c2])[0]
 
 
 def test_what_the_order_does_to_the_loss():
@@ -46,25 +44,51 @@ def test_what_the_order_does_to_the_loss():
     )
 
 
-def on_networks(*strategies):
-    return answer([constant(0.0), falling(-0.5, -0.2)], Headline((RANDOM, *strategies) if strategies else (), ()))[1]
+def on_networks(*claims):
+    return answer([constant(0.0), falling(-0.5, -0.2), *claims])[1]
 
 
-def test_what_it_saves_on_networks():
-    cheap = StrategyCosts("full ordered", 4, 3, {"trained": 0.1, "forward": 0.1})  # not on every task
-    best = StrategyCosts("mini ordered", 4, 4, {"trained": 0.275, "forward": 0.82})
-    dear = StrategyCosts("mini ordered, late", 4, 4, {"trained": 0.2, "forward": 0.9})
-    picked = StrategyCosts("mini random", 4, 4, {"trained": 0.63, "forward": 0.63})
-    assert on_networks(cheap, dear, best, picked) == (
-        "On networks, at equal test accuracy, the cheapest of the paper’s orders (mini ordered) took 0.28 of the "
-        "example gradients that full random takes and, scoring included, 0.82 of its forward passes; mini random, "
-        "without any order, took 0.63."
+def hardest_half(name, mean, own_mean=None):
+    """C7 or C8: test errors with one step size for all and, if there is one, with each its own."""
+    what = ("2-layer net, batch 128, sort within", "mini ordered - full random, test error")
+    others = [
+        (what[0], "mini ordered - mini random, test error", "sort within, from epoch 0 of 10", 0, -7.0),
+        (what[0], "mini ordered - full random, train error", "sort within, from epoch 0 of 10", 0, -8.0),
+        ("7-layer net, batch 128, sort within", what[1], "sort within, from epoch 0 of 10", 0, -9.0),
+        (*what, "sort within, full random's step size for all", 1, -6.0),
+    ]
+    asked = [(*what, "sort within, from epoch 0 of 10", 0, mean), (*what, f"sort within, {OWN_STEPS}", 1, own_mean)]
+    return Claim(
+        name,
+        "",
+        tuple(
+            Comparison(
+                data,
+                compared,
+                reading,
+                rank,
+                "lower",
+                None if one is None else Effect(one, one - 0.1, one + 0.1, 1.0, 5, unit="points"),
+            )
+            for data, compared, reading, rank, one in [*others, *asked]
+        ),
     )
-    assert on_networks(best).endswith("0.82 of its forward passes.")
-    assert on_networks(cheap, picked) == (
-        "On networks none of the paper’s orders came to the accuracy of full random on every task."
+
+
+def test_what_it_gains_on_networks():
+    assert on_networks(hardest_half("C7", -0.99, -0.14), hardest_half("C8", -1.11, 0.19)) == (
+        "On networks, training on the hardest half of each batch (sort within) changes full random’s test error by "
+        "−0.99 points (−1.09 to −0.89 points) on MNIST and −1.11 points (−1.21 to −1.01 points) on "
+        "Fashion-MNIST where all methods have one step size; where each has its own, by −0.14 points (−0.24 to "
+        "−0.04 points) on MNIST and +0.19 points (+0.09 to +0.29 points) on Fashion-MNIST (2-layer net, batch "
+        "128)."
     )
-    assert on_networks() == "Whether an order saves anything on networks is not known from these runs."
+    assert on_networks(hardest_half("C8", -1.11)).endswith(
+        "by −1.11 points (−1.21 to −1.01 points) on Fashion-MNIST where all methods have one step size; where "
+        "each has its own, it is not known from these runs (2-layer net, batch 128)."
+    )
+    unknown = "Whether an order gains anything on networks is not known from these runs."
+    assert on_networks() == on_networks(hardest_half("C7", None)) == unknown
 
 
 @pytest.mark.parametrize(
@@ -79,4 +103,4 @@ def test_what_it_saves_on_networks():
     ],
 )
 def test_how_many_claims_hold(claims, expected):
-    assert answer(claims, Headline((), ()))[2] == expected
+    assert answer(claims)[2] == expected
