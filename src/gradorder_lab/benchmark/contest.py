@@ -3,6 +3,9 @@
 The same for every method. The step size is searched on a held-out part of the training set at one budget. All start
 with the task's grid, and a best one at an edge of it widens it there, by doubling or halving. A task with a single step
 size is run with that.
+
+A budget is the length of a run, in runs of plain training. A method that leaves examples out costs less than that: it
+is run longer, too, as far as it then costs no more than plain training. So every curve ends near the same cost.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gradorder_lab.benchmark.methods import Circumstances, named
+from gradorder_lab.benchmark.methods import BASELINE, Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
@@ -19,6 +22,9 @@ from gradorder_lab.errors import LabError
 from gradorder_lab.training.step_sizes import best_size
 
 BUDGETS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+LONGER = (1.25, 1.5, 2.0)
+"""Budgets of methods that cost so much less than plain training."""
+
 WIDEST = 16.0
 """How far beyond the task's grid the search may go, as a factor."""
 
@@ -45,6 +51,7 @@ class Contest:
         seeds: paired.
         search_budget: the budget at which step sizes are searched.
         search_seeds: for each step size; one seed's noise is as large as what two neighbours differ by.
+        longer: budgets above 1, for methods that cost less than plain training.
     """
 
     task: Task
@@ -53,6 +60,7 @@ class Contest:
     seeds: int = 10
     search_budget: float = 0.7
     search_seeds: int = 3
+    longer: tuple[float, ...] = LONGER
 
     def searches(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """What is to be run before the step sizes are known; nothing when they are."""
@@ -69,6 +77,22 @@ class Contest:
             for method in self.methods
             for budget in self.budgets_of(method)
         ]
+
+    def longer_runs(self, found: Sequence[BenchmarkRun]) -> Wanted:
+        """Once the others are there: longer ones of the methods that then still cost no more than plain training."""
+        plain = self._work_of(BASELINE, found)
+        return [
+            (CompareRecipe.of(self.task, method, self.step_size(method, found), budget), self.seeds)
+            for method in self.methods
+            for budget in self.longer
+            if budget * self._work_of(method, found) <= plain
+        ]
+
+    def _work_of(self, method: str, found: Sequence[BenchmarkRun]) -> float:
+        """Mean over seeds of what its run at the full budget took, passes of its own included."""
+        size = self.step_size(method, found)
+        runs = [run for run in self.part_of(found) if (run.method, run.budget, run.step_size) == (method, 1.0, size)]
+        return float(np.mean([run.work for run in runs if not run.validates]))
 
     def step_size(self, method: str, found: Sequence[BenchmarkRun]) -> float:
         """The one that the search chose."""
@@ -90,7 +114,7 @@ class Contest:
         of_methods = [run for run in runs if run.method in self.methods]
         if len(self.task.step_sizes) == 1:
             of_methods = [run for run in of_methods if not run.validates and run.step_size == self.task.step_sizes[0]]
-        searched, counting = (self.search_budget,), self.budgets
+        searched, counting = (self.search_budget,), (*self.budgets, *self.longer)
         return [
             run
             for run in of_methods
@@ -99,7 +123,7 @@ class Contest:
         ]
 
     def work(self, *, search_only: bool = False) -> tuple["Work", "Work"]:
-        """What the search takes if no grid is widened, and what the rest takes."""
+        """What the search takes if no grid is widened, and what the rest takes without longer runs."""
         sizes = len(self.task.step_sizes)
         number = 0 if sizes == 1 else len(self.methods) * sizes * self.search_seeds
         budgets = [] if search_only else [budget for method in self.methods for budget in self.budgets_of(method)]
@@ -161,3 +185,5 @@ def carry_out(
         run_all(wanted)
     if not search_only:
         run_all(contest.runs(found()))
+        if longer := contest.longer_runs(found()):
+            run_all(longer)

@@ -1,7 +1,7 @@
 """Every run of the benchmark is a row of one tidy Parquet file: what is shipped, and what all tables are made from.
 
     task, settings             the task's name, and what it consists of, as JSON
-    method, step_size, budget  what was run; budget as a share of plain training's cost
+    method, step_size, budget  what was run; budget as a share of plain training's cost, above 1 for what costs less
     seed, validates            validates: measured on the held-out part, to choose a step size
     accuracy, loss             after the last step, in percent and nats
     example_gradients, forward_passes, backward_passes, steps
@@ -30,6 +30,7 @@ from pyarrow import parquet
 
 from gradorder_lab.benchmark import standard_tasks
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
+from gradorder_lab.benchmark.methods import FORWARD
 from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
@@ -103,6 +104,11 @@ class BenchmarkRun:
     def goodness(self) -> float:
         """The larger, the better."""
         return self.measure.goodness(getattr(self, self.measure.name))
+
+    @property
+    def work(self) -> float:
+        """Its passes, as forward and backward passes of examples: what budgets are counted in."""
+        return FORWARD * self.forward_passes + (1 - FORWARD) * self.backward_passes
 
     @property
     def identity(self) -> tuple[str, str, float, float, int, bool]:

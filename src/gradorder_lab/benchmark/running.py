@@ -106,7 +106,7 @@ def announcement(contest: Contest, seconds: float, *, jobs: int, search_only: bo
     told = (
         f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} trainings to search step sizes and "
         f"{runs.number} that count: {cost:.0f} times plain training, which takes {duration(seconds)}; all about "
-        f"{duration(whole)} with --jobs {jobs}"
+        f"{duration(whole)} with --jobs {jobs}" + ("" if search_only else "; what costs less is then run longer, too")
     )
     return told, whole / 3600
 

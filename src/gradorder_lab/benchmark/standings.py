@@ -1,7 +1,7 @@
 """All methods on one task, from the rows alone: what each saves at the target, and its accuracy at the same cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Self
 
@@ -22,6 +22,7 @@ from gradorder_lab.training.step_sizes import best_size
 GRADIENTS = "example_gradients"
 CLOCKS = (CLOCK, "wall_seconds")
 COSTS = (GRADIENTS, CLOCK, "forward_passes", "wall_seconds")
+_FULL_BUDGET = 1.0
 _HALF_BUDGET = 0.5
 
 
@@ -134,9 +135,9 @@ class Standings:
         names = dict.fromkeys([BASELINE, *(run.method for run in of_task)])
         methods = {name: _Results.of([run for run in of_task if run.method == name]) for name in names}
         random = methods.get(BASELINE)
-        if random is None or 1.0 not in random.budgets:
+        if random is None or not random.is_full:
             raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
-        of_seeds = random.curve(random.seeds, GRADIENTS).accuracy[-1]
+        of_seeds = random.table(random.seeds, "goodness")[random.full]
         full, noise = float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else nan
         measure = of_task[0].measure
         margin = measure.margin(full, margin)
@@ -170,11 +171,21 @@ class _Results:
             return None
         size = counting[0].step_size
         is_at_edge = size in {min(tried), max(tried)} if tried else False
-        return cls(size, is_at_edge, {(run.budget, run.seed): run for run in counting})
+        return cls(size, is_at_edge, _with_whole_longer_budgets({(run.budget, run.seed): run for run in counting}))
 
     @property
     def budgets(self) -> list[float]:
         return sorted({budget for budget, _ in self.runs})
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the full budget has been run; longer ones may follow it."""
+        return _FULL_BUDGET in self.budgets
+
+    @property
+    def full(self) -> int:
+        """The place of the full budget among the budgets."""
+        return self.budgets.index(_FULL_BUDGET)
 
     @property
     def seeds(self) -> list[int]:
@@ -191,19 +202,41 @@ class _Results:
     def curve(self, seeds: Sequence[int], cost: str) -> CostCurve:
         return CostCurve(self.table(seeds, "goodness"), self.table(seeds, cost))
 
+    def timed_with(self, other: "_Results") -> "_Results | None":
+        """The runs whose clocks compare with the other's: by the same code on the same machine, seed by seed.
+
+        All of them, or all but the longer ones, or none.
+        """
+        up_to_full = replace(self, runs={one: run for one, run in self.runs.items() if one[0] <= _FULL_BUDGET})
+        return next((part for part in (self, up_to_full) if part.is_timed_with(other)), None)
+
     def is_timed_with(self, other: "_Results") -> bool:
-        """Whether all that both have was run by the same code on the same machine: other clocks do not compare."""
-        both = [(self.runs[one], other.runs[one]) for one in self.runs.keys() & other.runs.keys()]
-        return all((ours.commit, ours.machine) == (theirs.commit, theirs.machine) for ours, theirs in both)
+        """Every run with that of the other, or, where it has none of this budget, with its full one."""
+        both = [
+            (ours, other.runs.get((budget, seed), other.runs.get((_FULL_BUDGET, seed))))
+            for (budget, seed), ours in self.runs.items()
+        ]
+        return all(
+            theirs is None or (ours.commit, ours.machine) == (theirs.commit, theirs.machine) for ours, theirs in both
+        )
+
+
+def _with_whole_longer_budgets(runs: Mapping[tuple[float, int], BenchmarkRun]) -> dict[tuple[float, int], BenchmarkRun]:
+    """Without longer budgets that not all seeds have been run at: they must not cost the others seeds."""
+    seeds = {seed for budget, seed in runs if budget == _FULL_BUDGET}
+    partial = {
+        budget for budget, _ in runs if budget > _FULL_BUDGET and any((budget, seed) not in runs for seed in seeds)
+    }
+    return {(budget, seed): run for (budget, seed), run in runs.items() if budget not in partial}
 
 
 def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
     seeds = sorted(set(found.seeds) & set(random.seeds))
-    if not seeds or 1.0 not in found.budgets:
+    if not seeds or not found.is_full:
         return None
     curves = {cost: (found.curve(seeds, cost), random.curve(seeds, cost)) for cost in COSTS}
     ours, theirs = curves[GRADIENTS]
-    whole = float(theirs.cost[-1].mean())
+    whole = float(theirs.cost[random.full].mean())
     at_half = _accuracy_at(_HALF_BUDGET * whole, ours) - _accuracy_at(_HALF_BUDGET * whole, theirs)
     seconds = curves[CLOCK][0].cost
     points = [
@@ -211,18 +244,21 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
     ]
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
-    spent = {cost: float(a.cost[-1].mean() / b.cost[-1].mean()) for cost, (a, b) in curves.items()}
-    if not found.is_timed_with(random):
+    spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
+    timed = found.timed_with(random)
+    if timed is None:
         savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
         spent |= dict.fromkeys(CLOCKS, nan)
+    elif timed is not found:
+        savings |= {clock: saving(timed.curve(seeds, clock), curves[clock][1], margin) for clock in CLOCKS}
     return Standing(
         name,
         found.step_size,
         found.is_at_edge,
         savings,
         spent,
-        points[-1].accuracy.mean,
-        Mean.of(ours.accuracy[-1] - theirs.accuracy[-1]),
+        points[found.full].accuracy.mean,
+        Mean.of(ours.accuracy[found.full] - theirs.accuracy[random.full]),
         Mean.of(at_half),
         tuple(points),
         len(seeds),

@@ -1,6 +1,7 @@
 """What is run to compare methods, on rows written by hand."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from benchmark_rows import row
@@ -16,8 +17,8 @@ PLAN = Contest(TASK, (BASELINE, "shuffle once"), (0.5, 0.8, 1.0), seeds=4)
 class Runner:
     """Runs nothing, but has a row for what it was asked for: accuracy of (method, step size)."""
 
-    def __init__(self, accuracy):
-        self.accuracy, self.rows, self.asked = accuracy, [], []
+    def __init__(self, accuracy, costs=None):
+        self.accuracy, self.costs, self.rows, self.asked = accuracy, costs or {}, [], []
 
     def found(self):
         return self.rows
@@ -27,6 +28,7 @@ class Runner:
         for recipe, seeds in wanted:
             accuracy = self.accuracy(recipe.method, recipe.step_size)
             settings = {"step_size": recipe.step_size, "validates": recipe.validates}
+            settings["cost"] = self.costs.get(recipe.method, 1.0)
             self.rows += [row(recipe.method, recipe.budget, seed, accuracy, **settings) for seed in range(seeds)]
 
 
@@ -90,3 +92,35 @@ def test_what_is_announced_is_what_is_run():
     assert counting.number == sum(not one.validates for one in runner.rows)
     assert counting.cost == pytest.approx(sum(one.budget for one in runner.rows if not one.validates))
     assert PLAN.work(search_only=True)[1].number == 0
+
+
+def test_what_costs_less_than_plain_training_is_run_longer_as_far_as_it_costs_no_more():
+    methods = (BASELINE, "shuffle once", "incremental", "paired reversal")
+    plan = Contest(TASK, methods, (0.5, 1.0), seeds=2)
+    runner = Runner(
+        lambda _, size: -abs(size - 0.1), {"shuffle once": 0.79, "incremental": 0.45, "paired reversal": 0.9}
+    )
+    carry_out(plan, runner.found, runner.run_all)
+    *_, runs, longer = runner.asked
+    assert {recipe.budget for recipe, _ in runs} == {0.5, 1.0}
+    assert [(recipe.method, recipe.budget, recipe.step_size, seeds) for recipe, seeds in longer] == [
+        ("shuffle once", 1.25, 0.1, 2),
+        ("incremental", 1.25, 0.1, 2),
+        ("incremental", 1.5, 0.1, 2),
+        ("incremental", 2.0, 0.1, 2),
+    ]
+    asked = {run.identity for run in runner.rows}
+    assert {run.identity for run in plan.part_of(runner.rows)} == asked
+
+
+def test_passes_of_its_own_count_where_a_method_might_be_run_longer():
+    rows = [
+        row(name, 1.0, seed, cost=cost)
+        for name, cost in ((BASELINE, 1.0), ("selective backprop", 0.6))
+        for seed in (0, 1)
+    ]
+    task = replace(TASK, step_sizes=(0.1,))
+    plan = Contest(task, (BASELINE, "selective backprop"), (1.0,), seeds=2)
+    assert {recipe.budget for recipe, _ in plan.longer_runs(rows)} == {1.25, 1.5}
+    scored = [replace(one, forward_passes=2 * 4000) if one.method != BASELINE else one for one in rows]
+    assert plan.longer_runs(scored) == []  # (2 * 1 + 0.6 * 2) / 3 of plain training

@@ -229,7 +229,7 @@ def answer_of(told):
 
 def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys):
     """Another number of seeds, other budgets, another method, a search: only what is asked for counts."""
-    asked = command.ComparisonRequest(own_task, methods=(RECOMMENDED,), budgets=(0.8,), seeds=2)
+    asked = command.ComparisonRequest(own_task, methods=("paired reversal",), budgets=(0.8,), seeds=2)
     command.compare(replace(asked, budgets=(0.5,), seeds=1, methods=("shuffle once",)), tmp_path)
     searching = replace(own_task, step_sizes=(0.02, 0.04))
     command.compare(replace(asked, task=searching, seeds=1), tmp_path)

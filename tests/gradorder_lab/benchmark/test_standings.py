@@ -56,6 +56,31 @@ def test_times_are_unknown_where_one_run_was_made_by_other_code_or_elsewhere(oth
     assert does_it_pay(apart).startswith("Not known: recommended and random reshuffling were not run by the same code")
 
 
+def test_a_longer_run_extends_the_curve_and_leaves_the_full_budget_where_it_is():
+    behind = {budget: accuracy - 0.6 for budget, accuracy in PLAIN.items()}
+    full = standings(rows_of(BASELINE, PLAIN), rows_of(RECOMMENDED, behind, cost=0.5)).row(RECOMMENDED)
+    longer = rows_of(RECOMMENDED, behind | {2.0: 90.0}, cost=0.5)
+    found = standings(rows_of(BASELINE, PLAIN), longer).row(RECOMMENDED)
+    assert not full.savings[GRADIENTS].is_reached
+    part = (89.5 - 89.4) / (90.0 - 89.4)
+    reached, plain = 0.5 * 2**part, 0.5 * 2**0.5  # half of the way from 89 to 90 in log cost
+    assert found.savings[GRADIENTS].share == pytest.approx(reached / plain)
+    assert (found.spent, found.accuracy, found.difference) == (full.spent, full.accuracy, full.difference)
+    assert found.spent[GRADIENTS] == pytest.approx(0.5)
+    apart = [replace(one, commit="b") if one.budget > 1 else one for one in longer]  # its clock does not count
+    told = standings(rows_of(BASELINE, PLAIN), apart).row(RECOMMENDED)
+    assert told.savings[GRADIENTS] == found.savings[GRADIENTS]
+    assert told.savings["processor_seconds"] == full.savings["processor_seconds"]
+    assert told.spent == found.spent
+
+
+def test_a_longer_budget_that_some_seeds_lack_takes_none_away_from_the_others():
+    some = [one for one in rows_of(RECOMMENDED, PLAIN | {1.25: 92.0}, cost=0.5) if (one.budget, one.seed) != (1.25, 1)]
+    found = standings(rows_of(BASELINE, PLAIN), some).row(RECOMMENDED)
+    assert found.num_seeds == 3
+    assert [point.budget for point in found.curve] == list(BUDGETS)
+
+
 def test_what_never_gets_there_is_last_and_says_so():
     found = standings(rows_of(BASELINE, PLAIN), rows_of("worse", {0.25: 80.0, 1.0: 85.0}))
     assert [one.method for one in by_saving(found.rows)] == [BASELINE, "worse"]
