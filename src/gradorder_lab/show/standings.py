@@ -16,14 +16,22 @@ NOT_REACHED = "not reached"
 HEAD = ("method", "step", "time to target", "gradients to target", "spent", "accuracy", "minus random", "at half")
 
 
+_WIDE = 120
+_ON_THE_PAGE = {"step", "accuracy", "loss", "at half"}
+"""Columns that a narrow terminal has no room for."""
+
+
 def show_standings(console: Console, standings: Standings) -> None:
     """Print it, with one sentence on what it says."""
     table = Table(title=heading(standings), box=None, padding=(0, 1), title_justify="left")
-    for name in head(standings.measure):
-        is_name = name == "method"  # never cut; the numbers may take two lines
-        table.add_column(name, justify="left" if is_name else "right", no_wrap=is_name)
+    names = head(standings.measure)
+    shown = [place for place, name in enumerate(names) if console.width >= _WIDE or name not in _ON_THE_PAGE]
+    for place in shown:
+        is_name = names[place] == "method"  # never cut; the numbers may take two lines
+        table.add_column(names[place], justify="left" if is_name else "right", no_wrap=is_name)
     for row in by_saving(standings.rows):
-        table.add_row(*cells(row, standings.measure))
+        numbers = cells(row, standings.measure)
+        table.add_row(*(numbers[place] for place in shown))
     console.print(table)
     console.print(legend(standings.measure), highlight=False)
     if told := warning(standings):

@@ -1,17 +1,19 @@
 """From rows to the table, on rows written by hand."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmark_rows import row, rows_of
+from rich.console import Console
 
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standings, all_standings, by_saving
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, warning
+from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, show_standings, warning
 
 BUDGETS = (0.25, 0.5, 1.0)
 PLAIN = {0.25: 88.0, 0.5: 89.0, 1.0: 90.0}
@@ -184,6 +186,17 @@ def test_where_the_smallest_budget_is_enough_nothing_is_known_and_it_says_what_t
     )
     assert cells(found.row("other"))[2:4] == ["unknown", "unknown"]
     assert does_it_pay(standings(rows_of(BASELINE, PLAIN))) == "Nothing was compared with random reshuffling."
+
+
+@pytest.mark.parametrize(("width", "is_shown"), [(80, False), (120, True)])
+def test_a_narrow_terminal_has_fewer_columns_and_cuts_no_word(width, is_shown):
+    out = io.StringIO()
+    show_standings(Console(file=out, width=width), compared(0.5, jitter=0.1))
+    table, _ = out.getvalue().split("Time (the processor's)")
+    assert "…" not in table
+    assert {name in table for name in ("step", "accuracy", "at half")} == {is_shown}
+    assert "time to target" in table
+    assert "+0.00 (+0.00 to" in table
 
 
 def test_noise_of_more_than_a_point_is_warned_of():
