@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gradorder_lab.benchmark.curves import FEWEST, Saving
-from gradorder_lab.benchmark.measure import ACCURACY, Measure
+from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.standings import GRADIENTS, Mean, Standing, Standings, by_saving
@@ -76,8 +76,8 @@ def cells(row: Standing, measure: Measure = ACCURACY) -> list[str]:
         saving_text(row.savings[GRADIENTS]),
         f"{row.spent[GRADIENTS]:.2f}",
         measure.told(row.accuracy).removesuffix("%"),
-        difference_text(row.difference),
-        difference_text(row.at_half),
+        difference_text(row.difference, measure),
+        difference_text(row.at_half, measure),
     ]
 
 
@@ -101,16 +101,22 @@ def _share(share: float, *, is_bound: bool = False) -> str:
     return f"{'≤' if is_bound else ''}{share:.2f}" if isfinite(share) else NOT_REACHED
 
 
-def difference_text(difference: Mean) -> str:
-    """Points with their interval.
+def difference_text(difference: Mean, measure: Measure = ACCURACY) -> str:
+    """Points, or loss, with their interval; more is better for points, less for the loss.
 
     >>> difference_text(Mean(-0.1, -0.25, 0.05))
     '−0.10 (−0.25 to +0.05)'
+    >>> difference_text(Mean(-0.0012, -0.0251, 0.013), LOSS)
+    '+0.0012 (−0.013 to +0.025)'
     """
     if isnan(difference.mean):
         return "–"
-    ends = f" ({difference.low:+.2f} to {difference.high:+.2f})" if isfinite(difference.low) else ""
-    return f"{difference.mean:+.2f}{ends}".replace("-", "−")
+    mean, low, high = difference.mean, difference.low, difference.high
+    if measure == LOSS:
+        mean, low, high = -mean, -high, -low
+    form = "+.2f" if measure == ACCURACY else "+.2g"
+    ends = f" ({low:{form}} to {high:{form}})" if isfinite(low) else ""
+    return f"{mean:{form}}{ends}".replace("-", "−")
 
 
 def does_it_pay(standings: Standings) -> str:
@@ -126,7 +132,7 @@ def does_it_pay(standings: Standings) -> str:
     best = next((row for row in rivals if row.savings[CLOCK].high < 1), rivals[0])
     time, among = best.savings[CLOCK], f", the cheapest of {len(rivals)}," if len(rivals) > 1 else ""
     if not time.is_reached:
-        return f"No: no method reached the target, which {BASELINE} did."
+        return _not_reached(best)
     is_sure = best.num_seeds >= FEWEST
     told = (
         f"{unmarked(best.method)}{among} reached the target in {_told(time, is_sure)} of the processor time that "
@@ -138,6 +144,17 @@ def does_it_pay(standings: Standings) -> str:
     if time.high < 1:
         return f"Yes: {told}."
     return f"No: {told}." if time.low > 1 else f"No difference beyond noise: {told}."
+
+
+def _not_reached(row: Standing) -> str:
+    low = row.savings[CLOCK].low
+    if not isfinite(low):
+        return f"No: no method reached the target, which {BASELINE} did."
+    return (
+        "No difference beyond noise: no method reached the target in the mean over seeds, but "
+        f"{unmarked(row.method)} does in some resamples of them, from {_share(low)} of the processor time that "
+        f"{BASELINE} takes on."
+    )
 
 
 def _why_unknown(row: Standing) -> str:

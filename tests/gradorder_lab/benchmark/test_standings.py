@@ -92,6 +92,17 @@ def test_what_never_gets_there_is_last_and_says_so():
     assert does_it_pay(found) == "No: no method reached the target, which random reshuffling did."
 
 
+def test_what_gets_there_with_some_seeds_only_is_not_told_from_noise():
+    slightly_behind = {budget: accuracy - 0.52 for budget, accuracy in PLAIN.items()}
+    ours = [
+        replace(one, accuracy=one.accuracy + 0.3 * (one.seed - 2)) for one in rows_of("m", slightly_behind, seeds=5)
+    ]
+    told = does_it_pay(standings(rows_of(BASELINE, PLAIN, seeds=5), ours))
+    assert told.startswith(
+        "No difference beyond noise: no method reached the target in the mean over seeds, but m does"
+    )
+
+
 def test_at_half_lies_on_the_line_in_log_cost_and_is_not_made_up():
     between = {0.3: 88.0, 0.8: 89.2, 1.0: 90.0}
     found = standings(rows_of(BASELINE, PLAIN), rows_of("other", between), rows_of("dear", {0.6: 89.9, 1.0: 90.0}))
