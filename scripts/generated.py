@@ -20,7 +20,7 @@ from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.show.evidence import Evidence
 from gradorder_lab.show.page import ClaimRow, Page, page_of
-from gradorder_lab.show.standings import difference_text
+from gradorder_lab.show.standings import difference_text, saving_text
 from gradorder_lab.training.network import CLOCK
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,13 +60,13 @@ def promise() -> str:
 
 def tasks() -> str:
     """The default against random reshuffling, task by task."""
-    head = ("task", "gradients", "time", "points at the end", "points, both with half of the gradients")
+    head = ("task", "gradients", "time", "points at the end", "gradients to the same accuracy")
     return _table(head, [(task, *_cells(row)) for task, row in _recommended().items()])
 
 
 def _cells(row: Standing) -> tuple[str, ...]:
     time = row.spent[CLOCK]
-    told = difference_text(row.difference), difference_text(row.at_half)
+    told = difference_text(row.difference), saving_text(row.savings[GRADIENTS])
     return f"{row.spent[GRADIENTS]:.2f}", "–" if isnan(time) else f"{time:.2f}", *told
 
 
