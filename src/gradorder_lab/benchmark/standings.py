@@ -207,8 +207,11 @@ class _Results:
 
         All of them, or all but the longer ones, or none.
         """
-        up_to_full = replace(self, runs={one: run for one, run in self.runs.items() if one[0] <= _FULL_BUDGET})
-        return next((part for part in (self, up_to_full) if part.is_timed_with(other)), None)
+        return next((part for part in (self, self.among(0, _FULL_BUDGET)) if part.is_timed_with(other)), None)
+
+    def among(self, low: float, high: float) -> "_Results":
+        """Those at budgets from low to high."""
+        return replace(self, runs={one: run for one, run in self.runs.items() if low <= one[0] <= high})
 
     def is_timed_with(self, other: "_Results") -> bool:
         """Every run with that of the other, or, where it has none of this budget, with its full one."""
@@ -245,10 +248,11 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     ]
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
     spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
+    if not found.among(_FULL_BUDGET, _FULL_BUDGET).is_timed_with(random):
+        spent |= dict.fromkeys(CLOCKS, nan)
     timed = found.timed_with(random)
     if timed is None:
         savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
-        spent |= dict.fromkeys(CLOCKS, nan)
     elif timed is not found:
         savings |= {clock: saving(timed.curve(seeds, clock), curves[clock][1], margin) for clock in CLOCKS}
     return Standing(
