@@ -202,19 +202,16 @@ class _Results:
     def curve(self, seeds: Sequence[int], cost: str) -> CostCurve:
         return CostCurve(self.table(seeds, "goodness"), self.table(seeds, cost))
 
-    def timed_with(self, other: "_Results") -> "_Results | None":
-        """The runs whose clocks compare with the other's: by the same code on the same machine, seed by seed.
-
-        All of them, or all but the longer ones, or none.
-        """
-        return next((part for part in (self, self.among(0, _FULL_BUDGET)) if part.is_timed_with(other)), None)
-
-    def among(self, low: float, high: float) -> "_Results":
-        """Those at budgets from low to high."""
-        return replace(self, runs={one: run for one, run in self.runs.items() if low <= one[0] <= high})
+    @property
+    def full_runs(self) -> "_Results":
+        """Those at the full budget."""
+        return replace(self, runs={one: run for one, run in self.runs.items() if one[0] == _FULL_BUDGET})
 
     def is_timed_with(self, other: "_Results") -> bool:
-        """Every run with that of the other, or, where it has none of this budget, with its full one."""
+        """Whether both were run by the same code on the same machine, seed by seed: other clocks do not compare.
+
+        Every run with that of the other or, where it has none of this budget, with its full one.
+        """
         both = [
             (ours, other.runs.get((budget, seed), other.runs.get((_FULL_BUDGET, seed))))
             for (budget, seed), ours in self.runs.items()
@@ -248,13 +245,10 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     ]
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
     spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
-    if not found.among(_FULL_BUDGET, _FULL_BUDGET).is_timed_with(random):
+    if not found.full_runs.is_timed_with(random):
         spent |= dict.fromkeys(CLOCKS, nan)
-    timed = found.timed_with(random)
-    if timed is None:
+    if not found.is_timed_with(random):
         savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
-    elif timed is not found:
-        savings |= {clock: saving(timed.curve(seeds, clock), curves[clock][1], margin) for clock in CLOCKS}
     return Standing(
         name,
         found.step_size,

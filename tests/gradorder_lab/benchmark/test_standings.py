@@ -73,10 +73,10 @@ def test_a_longer_run_extends_the_curve_and_leaves_the_full_budget_where_it_is()
     assert found.savings[GRADIENTS].share == pytest.approx(reached / plain)
     assert (found.spent, found.accuracy, found.difference) == (full.spent, full.accuracy, full.difference)
     assert found.spent[GRADIENTS] == pytest.approx(0.5)
-    apart = [replace(one, commit="b") if one.budget > 1 else one for one in longer]  # its clock does not count
+    apart = [replace(one, commit="b") if one.budget > 1 else one for one in longer]
     told = standings(rows_of(BASELINE, PLAIN), apart).row(RECOMMENDED)
     assert told.savings[GRADIENTS] == found.savings[GRADIENTS]
-    assert told.savings["processor_seconds"] == full.savings["processor_seconds"]
+    assert cells(told)[2] == "unknown"
     assert told.spent == found.spent
 
 
