@@ -212,9 +212,14 @@ class Claim:
         return next((one.untested for one in on_data if one.rank == first and one.untested), "")
 
     @property
+    def deciding_data(self) -> str | None:
+        """The first data set that has the verdict of the whole."""
+        return next((data for data in self.data if self.verdict_on(data) == self.verdict), None)
+
+    @property
     def num_seeds(self) -> int:
         """Of the comparison that decides; 0 where nothing has been run."""
-        deciding = next((self.headline_on(data) for data in self.data if self.verdict_on(data) == self.verdict), None)
+        deciding = None if self.deciding_data is None else self.headline_on(self.deciding_data)
         return 0 if deciding is None or deciding.effect is None else deciding.effect.num_seeds
 
     def _on(self, data: str) -> list[Comparison]:

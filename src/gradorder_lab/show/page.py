@@ -61,8 +61,8 @@ class ClaimRow:
 
     @property
     def deciding(self) -> DataVerdict | None:
-        """The first data set that has the verdict of the whole."""
-        return next((part for part in self.parts if part.verdict == self.claim.verdict), None)
+        """The claim on the data set that decides."""
+        return next((part for part in self.parts if part.data == self.claim.deciding_data), None)
 
     @property
     def agreement(self) -> Agreement | None:
