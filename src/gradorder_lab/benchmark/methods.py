@@ -11,7 +11,7 @@ import torch
 import gradorder as go
 from gradorder.losses import Losses
 from gradorder.selection import Selection
-from gradorder_lab.benchmark import own
+from gradorder_lab.benchmark import own, peers
 from gradorder_lab.training.network import Strategy
 
 FORWARD = 1 / 3
@@ -152,6 +152,10 @@ def _info_batch(given: Circumstances) -> Strategy:
     return Strategy(given.sampler(go.InfoBatch(epochs)), remembers=True, weighted=True)
 
 
+def _rcap(given: Circumstances) -> Strategy:
+    return Strategy(given.sampler(peers.Rcap(given.labels)), remembers=True)
+
+
 def _top_losses(given: Circumstances) -> Strategy:
     return Strategy(given.sampler(go.Shuffled()), top=go.TopLosses(given.batch_size))
 
@@ -178,6 +182,7 @@ METHODS: Mapping[str, Method] = {
     "GraB pairs": _balanced("pair"),
     "InfoBatch": Method(_info_batch, _INFO_EPOCH),
     "Ordered SGD": Method(_top_losses, needs_classes=True),
+    "datacull RCAP": Method(_rcap, peers.RCAP_KEPT, needs_classes=True),
     "importance sampling": _selected(
         lambda given: go.ImportanceSampling(given.batch_size, seed=given.seed),
         FORWARD,
