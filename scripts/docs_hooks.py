@@ -116,15 +116,16 @@ def norms() -> str:
 
 def savings() -> str:
     """One line per task: what the recommended sampler saves, beside balance alone and two peers."""
-    head = ("task", "target, %", "spent", "minus random", "at half", *(f"{name}: gradients" for name in _SHOWN))
+    head = ("task", "target, %", "spent", "time", "minus random", "at half", *(f"{name}: gradients" for name in _SHOWN))
     return _as_markdown(head, [_savings_of(found) for found in _standings()])
 
 
 def _savings_of(found: Standings) -> list[str]:
     ours = found.row(RECOMMENDED)
-    told = ["–"] * 3
+    told = ["–"] * 4
     if ours is not None:
-        told = [f"{ours.spent[GRADIENTS]:.2f}", difference_text(ours.difference), difference_text(ours.at_half)]
+        shares = [f"{ours.spent[cost]:.2f}".replace("nan", "–") for cost in (GRADIENTS, CLOCK)]
+        told = [*shares, difference_text(ours.difference), difference_text(ours.at_half)]
     times = [saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN]
     return [found.task, f"{found.target:.2f}", *told, *times]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gradorder_lab.benchmark.methods import RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import GRADIENTS, Standing, all_standings
+from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.show.evidence import Evidence
@@ -31,6 +31,9 @@ _PART = re.compile(r"(?P<start><!-- (?P<name>[a-z]+) -->\n).*?(?P<end><!-- end -
 _AS_ALWAYS = 0.995
 """Who spends more than this share of the gradients has left out nothing."""
 
+_NEAR = 0.05
+"""What remembering and planning may take."""
+
 
 def main() -> None:
     """Write all of them."""
@@ -45,7 +48,7 @@ def filled(text: str) -> str:
 
 def promise() -> str:
     """What the default saves and loses, over all tasks."""
-    found = list(_recommended().values())
+    found = [row for _, row in _recommended().values()]
     spent = [row.spent[GRADIENTS] for row in found if row.spent[GRADIENTS] < _AS_ALWAYS]
     behind = max(0.0, *(-row.difference.mean for row in found))
     where = f"{len(found)} tasks" if len(spent) == len(found) else f"{len(spent)} of {len(found)} tasks"
@@ -58,16 +61,41 @@ def promise() -> str:
     )
 
 
-def tasks() -> str:
-    """The default against random reshuffling, task by task."""
-    head = ("task", "gradients", "time", "points at the end", "gradients to the same accuracy")
-    return _table(head, [(task, *_cells(row)) for task, row in _recommended().items()])
+def caveats() -> str:
+    """A sentence each: where the default saves nothing, where it ends behind, and what its time is."""
+    return "\n".join(_prose(said, item=True) for said in (_not_cheaper(), _behind(), _time_beside_gradients()) if said)
 
 
-def _cells(row: Standing) -> tuple[str, ...]:
-    time = row.spent[CLOCK]
-    told = difference_text(row.difference), saving_text(row.savings[GRADIENTS])
-    return f"{row.spent[GRADIENTS]:.2f}", "–" if isnan(time) else f"{time:.2f}", *told
+def _not_cheaper() -> str:
+    found = {task: row.savings[GRADIENTS] for task, (_, row) in _recommended().items()}
+    others = [f"{task}: {saving_text(saving)}" for task, saving in found.items() if not saving.high < 1]
+    return f"Cheaper beyond noise on {len(found) - len(others)} of {len(found)} tasks." + _but(others)
+
+
+def _behind() -> str:
+    found = _recommended().items()
+    behind = [
+        f"{task}: {difference_text(row.difference)}"
+        for task, (all_, row) in found
+        if row.difference.mean < -all_.margin
+    ]
+    told = f"After as many epochs as plain training it is within that margin on {len(found) - len(behind)} of them."
+    return told + _but(behind)
+
+
+def _time_beside_gradients() -> str:
+    """Of the tasks where both were timed together."""
+    found = {task: row.spent[CLOCK] / row.spent[GRADIENTS] - 1 for task, (_, row) in _recommended().items()}
+    timed = {task: more for task, more in found.items() if not isnan(more)}
+    if not timed:
+        return ""
+    longer = [f"{task}: {more:.0%} more" for task, more in timed.items() if more > _NEAR]
+    where = f"{len(timed) - len(longer)} of the {len(timed)} tasks that were timed"
+    return f"Its share of the time is within {_NEAR:.0%} of its share of the gradients on {where}." + _but(longer)
+
+
+def _but(exceptions: Sequence[str]) -> str:
+    return f" Not so on {'; '.join(exceptions)}." if exceptions else ""
 
 
 def answer() -> str:
@@ -114,14 +142,19 @@ def _page() -> Page:
 
 
 @cache
-def _recommended() -> dict[str, Standing]:
-    """Of every task that it has been run on."""
+def _recommended() -> dict[str, tuple[Standings, Standing]]:
+    """Every task that it has been run on, all methods and its own row."""
     found = all_standings(read_rows(RESULTS / "benchmark.parquet"))
-    return {one.task: row for one in found if (row := one.row(RECOMMENDED)) is not None}
+    return {one.task: (one, row) for one in found if (row := one.row(RECOMMENDED)) is not None}
 
 
-def _prose(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False))
+def _prose(text: str, *, item: bool = False) -> str:
+    """Wrapped; as an item of a list, if it is one."""
+    first, later = ("- ", "  ") if item else ("", "")
+    lines = textwrap.wrap(
+        text, 120, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -131,7 +164,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "promise": promise,
-    "tasks": tasks,
+    "caveats": caveats,
     "answer": answer,
     "verdicts": verdicts,
     "decided": decided,
