@@ -17,6 +17,7 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 from gradorder_lab import paper
+from gradorder_lab.benchmark.aims import Missed
 from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
@@ -115,7 +116,7 @@ def norms() -> str:
 
 
 def savings() -> str:
-    """One line per task: what the recommended sampler saves, beside balance alone and two peers."""
+    """One line per task: what the recommended sampler saves, beside balance and two peers; bold: an aim missed."""
     head = ("task", "target, %", "spent", "time", "minus random", "at half", *(f"{name}: gradients" for name in _SHOWN))
     return _as_markdown(head, [_savings_of(found) for found in _standings()])
 
@@ -124,10 +125,19 @@ def _savings_of(found: Standings) -> list[str]:
     ours = found.row(RECOMMENDED)
     told = ["–"] * 4
     if ours is not None:
-        shares = [f"{ours.spent[cost]:.2f}".replace("nan", "–") for cost in (GRADIENTS, CLOCK)]
-        told = [*shares, difference_text(ours.difference), difference_text(ours.at_half)]
+        missed = Missed.of(found, ours)
+        told = [
+            _bold(f"{ours.spent[GRADIENTS]:.2f}", missed.gradients),
+            "–" if missed.time is None else _bold(f"{ours.spent[CLOCK]:.2f}", missed.time),
+            _bold(difference_text(ours.difference), missed.accuracy),
+            difference_text(ours.at_half),
+        ]
     times = [saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN]
     return [found.task, f"{found.target:.2f}", *told, *times]
+
+
+def _bold(text: str, is_bold: bool) -> str:
+    return f"**{text}**" if is_bold else text
 
 
 def benchmark() -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from math import isnan
 from pathlib import Path
 
+from gradorder_lab.benchmark.aims import MOST_TIME, Missed
 from gradorder_lab.benchmark.methods import RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings
@@ -30,9 +31,6 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "paper.md")
 _PART = re.compile(r"(?P<start><!-- (?P<name>[a-z]+) -->\n).*?(?P<end><!-- end -->)", flags=re.DOTALL)
 _AS_ALWAYS = 0.995
 """Who spends more than this share of the gradients has left out nothing."""
-
-_NEAR = 0.05
-"""What remembering and planning may take."""
 
 
 def main() -> None:
@@ -63,7 +61,7 @@ def promise() -> str:
 
 def caveats() -> str:
     """A sentence each: where the default saves nothing, where it ends behind, and what its time is."""
-    return "\n".join(_prose(said, item=True) for said in (_not_cheaper(), _behind(), _time_beside_gradients()) if said)
+    return "\n".join(_prose(said, item=True) for said in (_not_cheaper(), _behind(), _time_beside_gradients()))
 
 
 def _not_cheaper() -> str:
@@ -73,25 +71,20 @@ def _not_cheaper() -> str:
 
 
 def _behind() -> str:
-    found = _recommended().items()
-    behind = [
-        f"{task}: {difference_text(row.difference)}"
-        for task, (all_, row) in found
-        if row.difference.mean < -all_.margin
-    ]
+    found = _recommended()
+    behind = [task for task, (all_, row) in found.items() if Missed.of(all_, row).accuracy]
     told = f"After as many epochs as plain training it is within that margin on {len(found) - len(behind)} of them."
-    return told + _but(behind)
+    return told + _but([f"{task}: {difference_text(found[task][1].difference)}" for task in behind])
 
 
 def _time_beside_gradients() -> str:
     """Of the tasks where both were timed together."""
-    found = {task: row.spent[CLOCK] / row.spent[GRADIENTS] - 1 for task, (_, row) in _recommended().items()}
-    timed = {task: more for task, more in found.items() if not isnan(more)}
-    if not timed:
-        return ""
-    longer = [f"{task}: {more:.0%} more" for task, more in timed.items() if more > _NEAR]
+    shares = {task: row.spent[CLOCK] / row.spent[GRADIENTS] for task, (_, row) in _recommended().items()}
+    timed = {task: Missed.of(*both).time for task, both in _recommended().items() if not isnan(shares[task])}
+    longer = [f"{task}: {shares[task] - 1:.0%} more" for task, is_missed in timed.items() if is_missed]
     where = f"{len(timed) - len(longer)} of the {len(timed)} tasks that were timed"
-    return f"Its share of the time is within {_NEAR:.0%} of its share of the gradients on {where}." + _but(longer)
+    near = f"{MOST_TIME - 1:.0%}"
+    return f"Its share of the time is within {near} of its share of the gradients on {where}." + _but(longer)
 
 
 def _but(exceptions: Sequence[str]) -> str:
