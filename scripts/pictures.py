@@ -207,7 +207,6 @@ def peers() -> Figure:
 
 RIVALS = {
     "recommended": ("#d55e00", "o"),
-    "recommended balanced": ("#b97a00", "o"),
     "random balanced": ("#0072b2", "s"),
     "InfoBatch": ("#00855f", "^"),
     "Ordered SGD": ("#b2558a", "v"),
@@ -217,19 +216,17 @@ RIVALS = {
 def savings() -> Figure:
     """Gradients to random reshuffling's accuracy, task by task, with its interval: ours and the three nearest."""
     found = all_standings(read_rows(RESULTS / "benchmark.parquet"))
-    figure = Figure(figsize=(9.5, 1.1 + 0.62 * len(found)), layout="constrained")
+    figure = Figure(figsize=(9.5, 1.1 + 0.5 * len(found)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     axes.set_xscale("log")
     axes.set_xlim(0.15, NOT_REACHED)
-    for number, (name, (colour, marker)) in enumerate(RIVALS.items()):
-        rows = {
-            -place - 0.14 * (number - 2): row for place, one in enumerate(found) if (row := one.row(name)) is not None
-        }
-        for y, row in rows.items():
-            _saving(axes, y, row.savings[GRADIENTS], colour, marker)
-        if rows:
-            axes.plot([], [], marker, color=colour, markersize=6, label=name)
+    for place, one in enumerate(found):
+        rows = [row for name in RIVALS if (row := one.row(name)) is not None]
+        for number, row in enumerate(rows):
+            _saving(axes, -place - 0.2 * (number - (len(rows) - 1) / 2), row.savings[GRADIENTS], *RIVALS[row.method])
+    for name, (colour, marker) in RIVALS.items():
+        axes.plot([], [], marker, color=colour, markersize=6, label=name)
     ticks = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
     axes.set_xticks([*ticks, NOT_REACHED], [*(f"{tick:g}" for tick in ticks), "not\nreached"])
     axes.minorticks_off()
