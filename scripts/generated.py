@@ -14,9 +14,9 @@ from math import isnan
 from pathlib import Path
 
 from gradorder_lab.benchmark.aims import MOST_TIME, Missed
-from gradorder_lab.benchmark.methods import RECOMMENDED
+from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings
+from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.show.evidence import Evidence
@@ -59,8 +59,9 @@ def promise() -> str:
 
 
 def caveats() -> str:
-    """A sentence each: where the default saves nothing, where it ends behind, and what its time is."""
-    return "\n".join(_prose(said, item=True) for said in (_not_cheaper(), _behind(), _time_beside_gradients()))
+    """A sentence each: where the default saves nothing, where it ends behind, what its time is, what takes less."""
+    said = (_not_cheaper(), _behind(), _time_beside_gradients(), *_fewer_gradients())
+    return "\n".join(_prose(one, item=True) for one in said)
 
 
 def _not_cheaper() -> str:
@@ -87,6 +88,20 @@ def _time_beside_gradients() -> str:
     where = f"{len(timed) - len(longer)} of the {len(timed)} tasks that were timed"
     near = f"{MOST_TIME - 1:.0%}"
     return f"Its share of the time is within {near} of its share of the gradients on {where}." + _but(longer)
+
+
+def _fewer_gradients() -> list[str]:
+    """Methods of others that take fewer gradients than ours, a sentence for each task that has any."""
+    said = []
+    for task, (all_, ours) in _recommended().items():
+        others = [
+            f"{row.method}, {saving_text(row.savings[GRADIENTS])}, in {saving_text(row.savings[CLOCK])} of the time"
+            for row in by_saving(all_.rows, GRADIENTS)
+            if row.method != BASELINE and not row.method.startswith(RECOMMENDED)
+            if row.savings[GRADIENTS].share < ours.savings[GRADIENTS].share
+        ]
+        said += [f"Others take fewer gradients on {task}: {'; '.join(others)}."] if others else []
+    return said
 
 
 def _but(exceptions: Sequence[str]) -> str:

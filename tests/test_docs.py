@@ -159,11 +159,15 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
             replace(row, processor_seconds=slower * row.processor_seconds)
             for row in rows_of("recommended", ours, task=task, cost=cost)
         ]
+    rows += rows_of("GraB mean", plain, task="mnist, 2-layer", cost=0.3)
+    rows += rows_of("InfoBatch", plain, task="mnist, 2-layer", cost=0.7)
     write_rows(rows, tmp_path / "benchmark.parquet")
-    cheaper, behind, time = generated.caveats().replace("\n  ", " ").splitlines()
+    cheaper, behind, time, others = generated.caveats().replace("\n  ", " ").splitlines()
     assert cheaper == "- It is cheaper beyond noise on 2 of 3 tasks. Not so on terrain, 2-layer: not reached."
     assert "noise, on 1 of them. Not so on terrain, 2-layer: −0.30 (−0.30 to −0.30); fashion-mnist, 2-layer:" in behind
     assert time.endswith("on 2 of the 3 tasks that were timed. Not so on mnist, 2-layer: 20% more.")
+    third = "0.30 (0.30 to 0.30)"
+    assert others == f"- Others take fewer gradients on mnist, 2-layer: GraB mean, {third}, in {third} of the time."
 
 
 PICTURE = """\
