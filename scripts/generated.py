@@ -53,8 +53,8 @@ def promise() -> str:
         f"{len(cheaper)} of {len(found)} tasks this reached the accuracy of tuned random reshuffling, less a small "
         f"margin, with {min(cheaper):.2f} to {max(cheaper):.2f} of its gradients; on the others it saved nothing "
         f"beyond noise. Over as many epochs it took {min(spent):.2f} to {max(spent):.2f} of the gradients, and on no "
-        f"task did the mean accuracy end more than {behind:.2f} points behind. Where nothing is learned, the order is that "
-        "of random reshuffling, to the bit."
+        f"task did the mean accuracy end more than {behind:.2f} points behind. Where nothing is learned, the order is "
+        "that of random reshuffling, to the bit."
     )
 
 
