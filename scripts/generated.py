@@ -14,6 +14,7 @@ from math import isnan
 from pathlib import Path
 
 from gradorder_lab.benchmark.aims import MOST_TIME, Missed
+from gradorder_lab.benchmark.curves import FEWEST
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
@@ -45,7 +46,7 @@ def filled(text: str) -> str:
 def promise() -> str:
     """What the default saves and loses, over all tasks."""
     found = [row for _, row in _recommended().values()]
-    cheaper = [row.savings[GRADIENTS].share for row in found if row.savings[GRADIENTS].high < 1]
+    cheaper = [row.savings[GRADIENTS].share for row in found if _is_cheaper(row)]
     spent = [row.spent[GRADIENTS] for row in found]
     behind = max(0.0, *(-row.difference.mean for row in found))
     return _prose(
@@ -65,9 +66,19 @@ def caveats() -> str:
 
 
 def _not_cheaper() -> str:
-    found = {task: row.savings[GRADIENTS] for task, (_, row) in _recommended().items()}
-    others = [f"{task}: {saving_text(saving)}" for task, saving in found.items() if not saving.high < 1]
+    found = {task: row for task, (_, row) in _recommended().items()}
+    others = [
+        f"{task}: {saving_text(row.savings[GRADIENTS])}"
+        + ("" if row.num_seeds >= FEWEST else f", {row.num_seeds} seeds")
+        for task, row in found.items()
+        if not _is_cheaper(row)
+    ]
     return f"It is cheaper beyond noise on {len(found) - len(others)} of {len(found)} tasks." + _but(others)
+
+
+def _is_cheaper(row: Standing) -> bool:
+    """Beyond noise: of fewer seeds no interval can tell."""
+    return row.savings[GRADIENTS].high < 1 and row.num_seeds >= FEWEST
 
 
 def _behind() -> str:

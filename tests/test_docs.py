@@ -134,8 +134,8 @@ def test_the_promise_counts_what_is_cheaper_beyond_noise_and_names_the_worst(tmp
     found = {"terrain, 2-layer": (worse, 0.6), "mnist, 2-layer": (plain, 1.0), "fashion-mnist, 2-layer": (plain, 0.4)}
     rows = []
     for task, (accuracies, cost) in found.items():
-        rows += rows_of("random reshuffling", plain, task=task)
-        rows += rows_of("recommended", accuracies, task=task, cost=cost)
+        rows += rows_of("random reshuffling", plain, 5, task=task)
+        rows += rows_of("recommended", accuracies, 5, task=task, cost=cost)
     write_rows(rows, tmp_path / "benchmark.parquet")
     said = " ".join(generated.promise().split())
     assert "On 1 of 3 tasks this reached the accuracy" in said
@@ -154,10 +154,10 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
         ("mnist, 2-layer", plain, 0.5, 1.2),
         ("fashion-mnist, 2-layer", little_worse, 0.4, 1.0),
     ):
-        rows += rows_of("random reshuffling", plain, task=task)
+        rows += rows_of("random reshuffling", plain, 5, task=task)
         rows += [
             replace(row, processor_seconds=slower * row.processor_seconds)
-            for row in rows_of("recommended", ours, task=task, cost=cost)
+            for row in rows_of("recommended", ours, 5, task=task, cost=cost)
         ]
     rows += rows_of("GraB mean", plain, task="mnist, 2-layer", cost=0.3)
     rows += rows_of("InfoBatch", plain, task="mnist, 2-layer", cost=0.7)
@@ -168,6 +168,18 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     assert time.endswith("on 2 of the 3 tasks that were timed. Not so on mnist, 2-layer: 20% more.")
     third = "0.30 (0.30 to 0.30)"
     assert others == f"- Others take fewer gradients on mnist, 2-layer: GraB mean, {third}, in {third} of the time."
+
+
+def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch):
+    generated = loaded("generated")
+    monkeypatch.setattr(generated, "RESULTS", tmp_path)
+    plain, rows = {0.25: 75.0, 1.0: 77.0}, []
+    for task, seeds in (("terrain, 2-layer", 5), ("mnist, 2-layer", 4)):
+        rows += rows_of("random reshuffling", plain, seeds, task=task)
+        rows += rows_of("recommended", plain, seeds, task=task, cost=0.5)
+    write_rows(rows, tmp_path / "benchmark.parquet")
+    assert "On 1 of 2 tasks" in generated.promise()
+    assert "on 1 of 2 tasks. Not so on mnist, 2-layer: 0.50 (0.50 to 0.50), 4 seeds." in generated.caveats()
 
 
 PICTURE = """\
