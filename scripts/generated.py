@@ -86,7 +86,16 @@ def _not_level() -> str:
         "After as many epochs as plain training its accuracy is within that margin, and not behind beyond noise, on "
         f"{len(found) - len(behind)} of them."
     )
-    return told + _but([f"{task}: {difference_text(found[task][1].difference)}" for task in behind])
+    return told + _but([f"{task}: {_difference(*found[task])}" for task in behind])
+
+
+def _difference(all_: Standings, ours: Standing) -> str:
+    """With the step sizes where they differ: no interval holds their choice."""
+    random = all_.row(BASELINE)
+    told = difference_text(ours.difference)
+    if random is None or ours.step_size == random.step_size:
+        return told
+    return f"{told}, with a step size of {ours.step_size:g} where random has {random.step_size:g}"
 
 
 def _behind() -> list[str]:

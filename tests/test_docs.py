@@ -170,6 +170,17 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     assert others == f"- Others take fewer gradients on mnist, 2-layer: GraB mean, {third}, in {third} of the time."
 
 
+def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
+    generated = loaded("generated")
+    monkeypatch.setattr(generated, "RESULTS", tmp_path)
+    plain, worse = {0.25: 75.0, 1.0: 77.0}, {0.25: 75.0, 1.0: 76.0}
+    rows = [replace(row, step_size=0.02) for row in rows_of("random reshuffling", plain, 5, task="mnist, 2-layer")]
+    rows += [replace(row, step_size=0.05) for row in rows_of("recommended", worse, 5, task="mnist, 2-layer")]
+    write_rows(rows, tmp_path / "benchmark.parquet")
+    said = " ".join(generated.caveats().split())
+    assert "mnist, 2-layer: −1.00 (−1.00 to −1.00), with a step size of 0.05 where random has 0.02." in said
+
+
 def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch):
     generated = loaded("generated")
     monkeypatch.setattr(generated, "RESULTS", tmp_path)

@@ -15,7 +15,7 @@ from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.running import duration
 from gradorder_lab.benchmark.standings import Mean, Point, Standing, Standings, by_saving
 from gradorder_lab.runs.whole_file import write_whole
-from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warning
+from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warnings
 from gradorder_lab.show.styles import LineStyle, line_styles
 from gradorder_lab.show.writing import own_text, template
 
@@ -47,7 +47,7 @@ def render_comparison(contest: Contest, standings: Standings, runs: Sequence[Ben
     return template("compare.html.j2").render(
         standings=standings,
         answer=does_it_pay(standings),
-        warning=warning(standings),
+        warnings=warnings(standings),
         asking=cost_of_asking(runs),
         heading=heading(standings),
         head=head(measure),

@@ -34,7 +34,7 @@ def show_standings(console: Console, standings: Standings) -> None:
         table.add_row(*(numbers[place] for place in shown))
     console.print(table)
     console.print(legend(standings.measure), highlight=False)
-    if told := warning(standings):
+    for told in warnings(standings):
         console.print(f"[yellow]{told}[/yellow]", highlight=False)
     console.print(f"[bold]{does_it_pay(standings)}[/bold]", highlight=False)
 
@@ -175,10 +175,29 @@ def _told(saving: Saving, is_sure: bool) -> str:
     return f"{most}{_share(saving.share)}" + (f" (95% interval {ends})" if is_sure else "")
 
 
-def warning(standings: Standings) -> str | None:
-    """Where seeds differ too much to see what is looked for; None where they do not."""
+def warnings(standings: Standings) -> list[str]:
+    """What no interval of the table holds: seeds that differ too much, and the choice of step sizes."""
+    return [told for told in (_noise(standings), _other_step_sizes(standings)) if told]
+
+
+def _other_step_sizes(standings: Standings) -> str:
+    """Where the search found another one than for random reshuffling; nothing where it did not."""
+    random = standings.row(BASELINE)
+    sizes = {unmarked(row.method): row.step_size for row in standings.rows if row is not random}
+    others = [f"{name} {size:g}" for name, size in sizes.items() if random is not None and size != random.step_size]
+    if random is None or not others:
+        return ""
+    return (
+        f"Step sizes differ: {BASELINE} {random.step_size:g}, {', '.join(others)}. Each was the best of its own on the "
+        "held-out part, and if that is small, by chance: the difference between methods holds this choice, too, its "
+        "interval does not."
+    )
+
+
+def _noise(standings: Standings) -> str:
+    """Where seeds differ too much to see what is looked for; nothing where they do not."""
     if not standings.is_noisy:
-        return None
+        return ""
     is_accuracy = standings.measure == ACCURACY
     by = f"{standings.noise:.1f} points" if is_accuracy else f"{abs(standings.noise / standings.full):.1%} of the loss"
     least = "a point" if is_accuracy else "1%"

@@ -13,7 +13,7 @@ from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standings, all_standings, by_saving
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, show_standings, warning
+from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, show_standings, warnings
 
 BUDGETS = (0.25, 0.5, 1.0)
 PLAIN = {0.25: 88.0, 0.5: 89.0, 1.0: 90.0}
@@ -217,11 +217,22 @@ def test_a_narrow_terminal_has_fewer_columns_and_cuts_no_word(width, is_shown):
 def test_noise_of_more_than_a_point_is_warned_of():
     quiet = standings(rows_of(BASELINE, PLAIN))  # seeds are a tenth of a point apart
     assert quiet.noise == pytest.approx(0.1)
-    assert warning(quiet) is None
+    assert warnings(quiet) == []
     noisy = standings([replace(one, accuracy=one.accuracy + 1.4 * one.seed) for one in rows_of(BASELINE, PLAIN)])
     assert noisy.noise == pytest.approx(1.5)
-    assert warning(noisy).startswith("Noisy: random reshuffling alone differs by 1.5 points from seed to seed")
-    assert warning(standings(rows_of(BASELINE, PLAIN, seeds=1))) is None
+    (told,) = warnings(noisy)
+    assert told.startswith("Noisy: random reshuffling alone differs by 1.5 points from seed to seed")
+    assert warnings(standings(rows_of(BASELINE, PLAIN, seeds=1))) == []
+
+
+def test_another_step_size_than_that_of_random_reshuffling_is_warned_of():
+    def with_step(method, size):
+        return [replace(one, step_size=size) for one in rows_of(method, PLAIN)]
+
+    random = with_step(BASELINE, 0.02)
+    assert warnings(standings(random, with_step(RECOMMENDED, 0.02))) == []
+    (told,) = warnings(standings(random, with_step(RECOMMENDED, 0.05), with_step("mine:Rule@0123abcd", 0.1)))
+    assert told.startswith("Step sizes differ: random reshuffling 0.02, recommended 0.05, mine:Rule 0.1. Each was")
 
 
 def test_an_ordering_of_ones_own_is_called_by_its_name():

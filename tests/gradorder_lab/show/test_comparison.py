@@ -13,7 +13,7 @@ from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.show.comparison import Plot, cost_of_asking, render_comparison, write_comparison
-from gradorder_lab.show.standings import does_it_pay, warning
+from gradorder_lab.show.standings import does_it_pay, warnings
 from gradorder_lab.show.styles import line_styles
 
 PLAIN = {0.25: 86.0, 0.5: 88.0, 1.0: 90.0}
@@ -57,7 +57,8 @@ def test_the_cost_of_asking_is_of_all_runs():
 def test_noise_is_warned_of_on_the_page():
     noisy = [replace(one, accuracy=one.accuracy + 2 * one.seed) for one in RUNS]
     found, page = shown(noisy)
-    assert warning(found) in page
+    (told,) = warnings(found)
+    assert told in page
     assert "Noisy" not in shown(RUNS)[1]
 
 
