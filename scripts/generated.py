@@ -59,8 +59,8 @@ def promise() -> str:
 
 
 def caveats() -> str:
-    """A sentence each: where the default saves nothing, where it ends behind, what its time is, what takes less."""
-    said = (_not_cheaper(), _not_level(), _time_beside_gradients(), *_fewer_gradients())
+    """A sentence each: where the default saves nothing or ends behind, its time, its step sizes, what takes less."""
+    said = (_not_cheaper(), _not_level(), _time_beside_gradients(), *_other_step_sizes(), *_fewer_gradients())
     return "\n".join(_prose(one, item=True) for one in said)
 
 
@@ -86,16 +86,7 @@ def _not_level() -> str:
         "After as many epochs as plain training its accuracy is within that margin, and not behind beyond noise, on "
         f"{len(found) - len(behind)} of them."
     )
-    return told + _but([f"{task}: {_difference(*found[task])}" for task in behind])
-
-
-def _difference(all_: Standings, ours: Standing) -> str:
-    """With the step sizes where they differ: no interval holds their choice."""
-    random = all_.row(BASELINE)
-    told = difference_text(ours.difference)
-    if random is None or ours.step_size == random.step_size:
-        return told
-    return f"{told}, with a step size of {ours.step_size:g} where random has {random.step_size:g}"
+    return told + _but([f"{task}: {difference_text(found[task][1].difference)}" for task in behind])
 
 
 def _behind() -> list[str]:
@@ -114,18 +105,35 @@ def _time_beside_gradients() -> str:
     return f"Its share of the time is within {near} of its share of the gradients on {where}." + _but(longer)
 
 
+def _other_step_sizes() -> list[str]:
+    """Where the search found another one than for random reshuffling; no sentence where it did not."""
+    sizes = {task: (row.step_size, all_.row(BASELINE)) for task, (all_, row) in _recommended().items()}
+    others = [
+        f"{task}: {ours:g} for {random.step_size:g}"
+        for task, (ours, random) in sizes.items()
+        if random is not None and ours != random.step_size
+    ]
+    told = "The search gave it another step size than random, a choice that no interval holds, on"
+    return [f"{told} {'; '.join(others)}."] if others else []
+
+
 def _fewer_gradients() -> list[str]:
     """Methods of others that take fewer gradients than ours, a sentence for each task that has any."""
     said = []
     for task, (all_, ours) in _recommended().items():
         others = [
-            f"{row.method}, {saving_text(row.savings[GRADIENTS])}, in {saving_text(row.savings[CLOCK])} of the time"
+            f"{row.method}, {row.savings[GRADIENTS].share:.2f}" + _in_time(row.savings[CLOCK].share)
             for row in by_saving(all_.rows, GRADIENTS)
             if row.method != BASELINE and not row.method.startswith(RECOMMENDED)
             if row.savings[GRADIENTS].share < ours.savings[GRADIENTS].share
         ]
         said += [f"Others take fewer gradients on {task}: {'; '.join(others)}."] if others else []
     return said
+
+
+def _in_time(share: float) -> str:
+    """Nothing where the two were not timed together."""
+    return "" if isnan(share) else f" in {share:.2f} of the time"
 
 
 def _but(exceptions: Sequence[str]) -> str:
