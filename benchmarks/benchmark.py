@@ -11,12 +11,14 @@ rows has is not run again.
     python benchmarks/benchmark.py --data DIR                                 # the core methods on all tasks
     python benchmarks/benchmark.py "terrain, 2-layer" --methods all           # every method on some of them
     python benchmarks/benchmark.py --data DIR --search-only                   # step sizes only
+    python benchmarks/benchmark.py "terrain, 2-layer" --step-size 0.2         # one step size for all methods
 
 After each task its rows join results/benchmark.parquet. Those of an unfinished one join at any time by
 `python -m gradorder_lab.benchmark.rows results/benchmark.parquet runs/benchmark`.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -37,7 +39,7 @@ def main() -> None:
     """Say what is to be run and for how long, run it, keep it, print it."""
     chosen = arguments()
     console = Console(width=160)
-    contests = [planned(name, chosen.methods, chosen.seeds) for name in chosen.tasks or KNOWN]
+    contests = [planned(name, chosen) for name in chosen.tasks or KNOWN]
     announce(contests, chosen, console)
     for contest in contests:
         known = read_rows(chosen.results) if chosen.results.exists() else []
@@ -54,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="; ".join(KNOWN).replace("%", "%%"))
     parser.add_argument("--methods", default="core", help="core, all, or names with ; between them")
     parser.add_argument("--seeds", type=int, help="instead of the task's own number")
+    parser.add_argument("--step-size", type=float, help="for all methods, instead of a search")
     parser.add_argument("--search-only", action="store_true", help="find the step sizes, and leave it at that")
     parser.add_argument("--data", type=Path, help="directory with the data sets' original files")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark"), help="where finished runs are kept")
@@ -69,11 +72,13 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-def planned(name: str, methods: tuple[str, ...], seeds: int | None) -> Contest:
+def planned(name: str, chosen: argparse.Namespace) -> Contest:
     """One task; random reshuffling is always there, as it sets the target."""
     task = KNOWN[name]
-    wanted = dict.fromkeys((BASELINE, *methods))
-    return Contest(task, tuple(suitable(wanted, task)), seeds=seeds or task.seeds)
+    if chosen.step_size is not None:
+        task = replace(task, step_sizes=(chosen.step_size,))
+    wanted = dict.fromkeys((BASELINE, *chosen.methods))
+    return Contest(task, tuple(suitable(wanted, task)), seeds=chosen.seeds or task.seeds)
 
 
 def announce(contests: list[Contest], chosen: argparse.Namespace, console: Console) -> None:
