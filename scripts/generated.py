@@ -109,16 +109,19 @@ def _other_step_sizes() -> str:
 
 
 def _fewer_gradients() -> str:
-    """Methods of others that take fewer gradients than ours."""
+    """Methods of others that take fewer gradients than ours: the first of every task, and how many follow."""
     said = []
     for task, (all_, ours) in _recommended().items():
         others = [
-            f"{row.method} {row.savings[GRADIENTS].share:.2f}" + _in_time(row.savings[CLOCK].share)
+            row
             for row in by_saving(all_.rows, GRADIENTS)
             if row.method != BASELINE and not row.method.startswith(RECOMMENDED)
             if row.savings[GRADIENTS].share < ours.savings[GRADIENTS].share
         ]
-        said += [f"{task}: {', '.join(others)}"] if others else []
+        if others:
+            first, more = others[0], f" and {len(others) - 1} more" if len(others) > 1 else ""
+            share, time = first.savings[GRADIENTS].share, _in_time(first.savings[CLOCK].share)
+            said.append(f"{task}: {first.method} {share:.2f}{time}{more}")
     return _listed("Others take fewer gradients on", said)
 
 

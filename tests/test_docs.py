@@ -160,6 +160,7 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
             for row in rows_of("recommended", ours, 5, task=task, cost=cost)
         ]
     rows += rows_of("GraB mean", plain, task="mnist, 2-layer", cost=0.3)
+    rows += rows_of("GraB pairs", plain, task="mnist, 2-layer", cost=0.4)
     rows += rows_of("InfoBatch", plain, task="mnist, 2-layer", cost=0.7)
     write_rows(rows, tmp_path / "benchmark.parquet")
     cheaper, behind, time, others = generated.caveats().replace("\n  ", " ").splitlines()
@@ -169,7 +170,7 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     )
     assert "terrain, 2-layer: −0.30 (−0.30 to −0.30); fashion-mnist, 2-layer:" in behind
     assert time.endswith("more than 5% above that of the gradients on mnist, 2-layer: 20%.")
-    assert others == "- Others take fewer gradients on mnist, 2-layer: GraB mean 0.30 in 0.30 of the time."
+    assert others == "- Others take fewer gradients on mnist, 2-layer: GraB mean 0.30 in 0.30 of the time and 1 more."
 
 
 def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
