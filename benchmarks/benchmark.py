@@ -39,7 +39,7 @@ def main() -> None:
     """Say what is to be run and for how long, run it, keep it, print it."""
     chosen = arguments()
     console = Console(width=160)
-    contests = [planned(name, chosen) for name in chosen.tasks or KNOWN]
+    contests = [planned(name, chosen.methods, chosen.seeds, chosen.step_size) for name in chosen.tasks or KNOWN]
     announce(contests, chosen, console)
     for contest in contests:
         known = read_rows(chosen.results) if chosen.results.exists() else []
@@ -72,13 +72,11 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-def planned(name: str, chosen: argparse.Namespace) -> Contest:
+def planned(name: str, methods: tuple[str, ...], seeds: int | None, step_size: float | None = None) -> Contest:
     """One task; random reshuffling is always there, as it sets the target."""
-    task = KNOWN[name]
-    if chosen.step_size is not None:
-        task = replace(task, step_sizes=(chosen.step_size,))
-    wanted = dict.fromkeys((BASELINE, *chosen.methods))
-    return Contest(task, tuple(suitable(wanted, task)), seeds=chosen.seeds or task.seeds)
+    task = KNOWN[name] if step_size is None else replace(KNOWN[name], step_sizes=(step_size,))
+    wanted = dict.fromkeys((BASELINE, *methods))
+    return Contest(task, tuple(suitable(wanted, task)), seeds=seeds or task.seeds)
 
 
 def announce(contests: list[Contest], chosen: argparse.Namespace, console: Console) -> None:

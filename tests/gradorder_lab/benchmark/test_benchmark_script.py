@@ -46,6 +46,12 @@ def test_every_task_is_planned_with_its_own_seeds_and_the_core(script):
     assert script.planned(ALL[0].name, ("InfoBatch",), 3).methods == (BASELINE, "InfoBatch")
 
 
+def test_one_step_size_for_all_is_not_searched(script):
+    plan = script.planned(ALL[0].name, CORE, None, 0.2)
+    assert plan.searches([]) == []
+    assert {recipe.step_size for recipe, _ in plan.runs([])} == {0.2}
+
+
 @pytest.mark.parametrize(
     ("given", "message"), [(["nothing"], "unknown tasks: nothing"), (["--methods", "best"], "unknown methods: best")]
 )
