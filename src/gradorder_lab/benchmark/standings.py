@@ -9,7 +9,7 @@ import numpy as np
 
 from gradorder_lab.benchmark import standard_tasks
 from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, CostCurve, Saving, saving
-from gradorder_lab.benchmark.measure import ACCURACY, Measure
+from gradorder_lab.benchmark.measure import Measure
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
@@ -100,6 +100,7 @@ class Standings:
         margin: what still counts as that.
         rows: one for each method.
         noise: standard deviation over seeds of random reshuffling's accuracy at the full budget; NaN of one seed.
+        step_size: random reshuffling's.
         measure: what runs are judged by.
     """
 
@@ -108,7 +109,8 @@ class Standings:
     margin: float
     rows: tuple[Standing, ...]
     noise: float
-    measure: Measure = ACCURACY
+    step_size: float
+    measure: Measure
 
     @property
     def target(self) -> float:
@@ -142,7 +144,7 @@ class Standings:
         measure = of_task[0].measure
         margin = measure.margin(full, margin)
         rows = [_standing(name, found, random, margin) for name, found in methods.items() if found is not None]
-        return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, measure)
+        return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, random.step_size, measure)
 
 
 def all_standings(runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:

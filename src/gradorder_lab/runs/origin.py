@@ -64,13 +64,18 @@ def _machine() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of a source checkout; None where the package was installed."""
+    """The commit of a source checkout, marked where its code was changed; None where the package was installed."""
     root = Path(gradorder.__file__).parents[2]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
+        commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
+        changed = _git(root, "status", "--porcelain", "--", "src", "benchmarks")
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout.strip() or None
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout  # noqa: S603

@@ -182,13 +182,12 @@ def warnings(standings: Standings) -> list[str]:
 
 def _other_step_sizes(standings: Standings) -> str:
     """Where the search found another one than for random reshuffling; nothing where it did not."""
-    random = standings.row(BASELINE)
-    sizes = {unmarked(row.method): row.step_size for row in standings.rows if row is not random}
-    others = [f"{name} {size:g}" for name, size in sizes.items() if random is not None and size != random.step_size]
-    if random is None or not others:
+    plain = standings.step_size
+    others = [f"{unmarked(row.method)} {row.step_size:g}" for row in standings.rows if row.step_size != plain]
+    if not others:
         return ""
     return (
-        f"Step sizes differ: {BASELINE} {random.step_size:g}, {', '.join(others)}. Each was the best of its own on the "
+        f"Step sizes differ: {BASELINE} {plain:g}, {', '.join(others)}. Each was the best of its own on the "
         "held-out part, and if that is small, by chance: the difference between methods holds this choice, too, its "
         "interval does not."
     )
