@@ -153,6 +153,7 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
         ("terrain, 2-layer", worse, 0.6, 1.0),
         ("mnist, 2-layer", plain, 0.5, 1.2),
         ("fashion-mnist, 2-layer", little_worse, 0.4, 1.0),
+        ("mnist, 7-layer", plain, 0.5, 2.1),
     ):
         rows += rows_of("random reshuffling", plain, 5, task=task)
         rows += [
@@ -163,13 +164,14 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     rows += rows_of("GraB pairs", plain, task="mnist, 2-layer", cost=0.4)
     rows += rows_of("InfoBatch", plain, task="mnist, 2-layer", cost=0.7)
     write_rows(rows, tmp_path / "benchmark.parquet")
-    cheaper, behind, time, others = generated.caveats().replace("\n  ", " ").splitlines()
-    assert cheaper == "- It is not cheaper beyond noise on terrain, 2-layer: not reached."
+    cheaper, faster, behind, time, others = generated.caveats().replace("\n  ", " ").splitlines()
+    assert cheaper == "- It is not cheaper beyond noise on terrain, 2-layer."
+    assert faster.endswith("fewer gradients, but no less time beyond noise, on mnist, 7-layer: 1.05 (1.05 to 1.05).")
     assert behind.startswith(
         "- After as many epochs it is behind, by more than that margin or beyond noise, on terrain,"
     )
     assert "terrain, 2-layer: −0.30 (−0.30 to −0.30); fashion-mnist, 2-layer:" in behind
-    assert time.endswith("more than 5% above that of the gradients on mnist, 2-layer: 20%.")
+    assert time.endswith("more than 5% above that of the gradients on mnist, 2-layer: 20%; mnist, 7-layer: 110%.")
     assert others == "- Others take fewer gradients on mnist, 2-layer: GraB mean 0.30 in 0.30 of the time and 1 more."
 
 
@@ -193,7 +195,7 @@ def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch
         rows += rows_of("recommended", plain, seeds, task=task, cost=0.5)
     write_rows(rows, tmp_path / "benchmark.parquet")
     assert "On 1 of 2 tasks" in generated.promise()
-    assert "It is not cheaper beyond noise on mnist, 2-layer: 0.50 (0.50 to 0.50), 4 seeds." in generated.caveats()
+    assert "It is not cheaper beyond noise on mnist, 2-layer (4 seeds)." in generated.caveats()
 
 
 PICTURE = """\
