@@ -14,7 +14,7 @@ OUT ?= runs
 # Bytecode is kept in the environment, not beside the sources, also where the shell forbids it there.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
-# The tests of a file share what they have started; no test measures time, so two files may run side by side.
+# The tests of a file share what they have started; no test measures wall time, so two files may run side by side.
 # A worker that crashes is not replaced: the run fails at once, where it would wait for the new one for ever.
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import gradorder as go
+from gradorder_lab.models import conv_net, mlp
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "scores.csv"
 THREADS = 2
@@ -31,15 +32,9 @@ SCORES: dict[str, Callable[[nn.Module, object], torch.Tensor]] = {
 def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]]:
     """Two nets of the paper's size, each with a batch."""
     torch.manual_seed(0)
-    mlp = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    conv = nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
     return {
-        "MLP 784-128-10, batch 256": (mlp, (torch.randn(256, 1, 28, 28), torch.randint(10, (256,)))),
-        "7-layer conv net, batch 128": (conv, (torch.randn(128, 1, 28, 28), torch.randint(10, (128,)))),
+        "MLP 784-128-10, batch 256": (mlp(), (torch.randn(256, 1, 28, 28), torch.randint(10, (256,)))),
+        "7-layer conv net, batch 128": (conv_net(), (torch.randn(128, 1, 28, 28), torch.randint(10, (128,)))),
     }
 
 

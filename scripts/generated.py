@@ -111,7 +111,7 @@ def _other_step_sizes() -> str:
         for task, (all_, row) in _recommended().items()
         if row.step_size != all_.step_size
     ]
-    return _listed("The search gave it another step size than random, a choice that no interval holds, on", others)
+    return _listed("The search gave it a step size other than random's, which no interval accounts for, on", others)
 
 
 def _fewer_gradients() -> str:

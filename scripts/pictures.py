@@ -13,6 +13,7 @@ import argparse
 import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ SHORTER = {
     "(descending - random) on synthetic - on": "synthetic -",
 }
 DASHES = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5))}
-STYLE = {
+STYLE: dict[Any, Any] = {  # matplotlib would have every key spelled out
     "svg.hashsalt": "gradorder",
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",

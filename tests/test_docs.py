@@ -183,7 +183,7 @@ def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
     rows += [replace(row, step_size=0.05) for row in rows_of("recommended", worse, 5, task="mnist, 2-layer")]
     write_rows(rows, tmp_path / "benchmark.parquet")
     said = " ".join(generated.caveats().split())
-    assert "another step size than random, a choice that no interval holds, on mnist, 2-layer: 0.05 for 0.02." in said
+    assert "step size other than random's, which no interval accounts for, on mnist, 2-layer: 0.05 for 0.02." in said
 
 
 def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch):

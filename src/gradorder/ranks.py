@@ -81,7 +81,7 @@ class Ranks:
 
         Args:
             indices: whole numbers, shape (K, ...) with any K on each process.
-            scores: one float per row, shape (K,); the widest type of all processes wins.
+            scores: floats, shape (K, ...); the widest type of all processes wins.
         """
         if not self.is_connected:
             return indices, scores

@@ -10,7 +10,7 @@ GradientNorm LastLayerBound LogitError Loss cross_entropy squared_error gradient
 score_dataset observe_gradient_norms
 Ordering Descending Ascending Shuffled ShuffledOnce Sequential PlackettLuce FlipFlop
 GradientBalancing InfoBatch Revisiting Undecided WithReplacement BlockShuffled
-NonFiniteScoresError IterableDatasetError StepError OrderedSampler
+NonFiniteScoresError IterableDatasetError StepError OrderedSampler Request Order
 Selection KeepHardest TopLosses ImportanceSampling SelectiveBackprop SmallestLoss
 advise Advice recommended
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
@@ -19,7 +19,8 @@ bounds
 
 
 def test_the_public_names_are_there_and_documented():
-    for name in NAMES:
+    assert set(NAMES) <= set(go.__all__)
+    for name in go.__all__:
         assert getattr(go, name).__doc__, name
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper.experiment import Curve, Figure, Panel, Table
@@ -33,5 +34,5 @@ def hostile_page(full_summary):
         "C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE, brief=HOSTILE
     )
     claims = (page_module._claim_row(claim, (), (), None),)
-    benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, 1.0, 0.9, 1.1)]), table)
+    benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, Saving(1.0, 0.9, 1.1))]), table)
     return replace(page, sections=(section,), claims=claims, headline=headline, benchmark=benchmark)

@@ -51,10 +51,6 @@ class ScoreMemory:
         if len(self._waiting) == _MOST_WAITING:
             self._waiting = [self._merge()]
 
-    def replace(self, scores: torch.Tensor) -> None:
-        """Keep a new score for every example."""
-        self.restore(scores.detach())
-
     def known(self) -> torch.Tensor | None:
         """The scores with NaN for what was never scored, None where nothing is remembered."""
         return self._scores
@@ -72,7 +68,7 @@ class ScoreMemory:
                 self._scores = None
 
     def restore(self, known: torch.Tensor | None) -> None:
-        """Take what `known` gave."""
+        """Take what `known` gave, or a new score for every example."""
         self._waiting.clear()
         self._scores = None if known is None else widened(known.to("cpu", copy=True))
 

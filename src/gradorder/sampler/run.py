@@ -90,7 +90,7 @@ class Run:
         if ended is not None and self._is_stepped and 0 < ended.iteration.consumed < ended.plan.num_batches:
             self._notices.left_early(ended.plan.epoch, ended.iteration.consumed, ended.plan.num_batches)
         if fresh is not None:
-            self.memory.replace(fresh)
+            self.memory.restore(fresh)
         self._learner = learner
         again = None if used is None or self.planner.replayed_epoch(epoch + 1) is None else used.clone()
         return CurrentEpoch(plan, self.planner.ordering.source_epoch(epoch), source_scores=again)

@@ -21,7 +21,7 @@ class StepCounts:
         return self._expected.setdefault(epoch, self._planner.num_steps(epoch))
 
     def enter(self, plan: EpochPlan) -> None:
-        """The epoch is planned, or begins. One that was only looked at may still be planned with scores."""
+        """Note the steps of an epoch that is planned or begins; a later plan of it, with scores, replaces them."""
         self._planned[plan.epoch] = plan.num_batches
 
     def surprise(self, plan: EpochPlan) -> int | None:

@@ -25,6 +25,9 @@ BUDGETS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 LONGER = (1.25, 1.5, 2.0)
 """Budgets of methods that cost so much less than plain training."""
 
+SEARCH_BUDGET = 0.7
+"""At which step sizes are searched."""
+
 WIDEST = 16.0
 """How far beyond the task's grid the search may go, as a factor."""
 
@@ -49,23 +52,19 @@ class Contest:
         methods: names; random reshuffling among them.
         budgets: shares of plain training's cost; 1.0 among them.
         seeds: paired.
-        search_budget: the budget at which step sizes are searched.
         search_seeds: for each step size; one seed's noise is as large as what two neighbours differ by.
-        longer: budgets above 1, for methods that cost less than plain training.
     """
 
     task: Task
     methods: tuple[str, ...]
     budgets: tuple[float, ...] = BUDGETS
     seeds: int = 10
-    search_budget: float = 0.7
     search_seeds: int = 3
-    longer: tuple[float, ...] = LONGER
 
     def searches(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """What is to be run before the step sizes are known; nothing when they are."""
         return [
-            (CompareRecipe.of(self.task, method, size, self.search_budget, validates=True), self.search_seeds)
+            (CompareRecipe.of(self.task, method, size, SEARCH_BUDGET, validates=True), self.search_seeds)
             for method in self.methods
             for size in missing_sizes(self.task.step_sizes, self._means(method, found))
         ]
@@ -84,7 +83,7 @@ class Contest:
         return [
             (CompareRecipe.of(self.task, method, self.step_size(method, found), budget), self.seeds)
             for method in self.methods
-            for budget in self.longer
+            for budget in LONGER
             if budget * self._work_of(method, found) <= plain
         ]
 
@@ -114,24 +113,24 @@ class Contest:
         of_methods = [run for run in runs if run.method in self.methods]
         if len(self.task.step_sizes) == 1:
             of_methods = [run for run in of_methods if not run.validates and run.step_size == self.task.step_sizes[0]]
-        searched, counting = (self.search_budget,), (*self.budgets, *self.longer)
+        budgets = (*self.budgets, *LONGER)
         return [
             run
             for run in of_methods
             if run.seed < (self.search_seeds if run.validates else self.seeds)
-            and run.budget in (searched if run.validates else counting)
+            and run.budget in ([SEARCH_BUDGET] if run.validates else budgets)
         ]
 
-    def work(self, *, search_only: bool = False) -> tuple["Work", "Work"]:
+    def work(self, *, search_only: bool = False) -> tuple[Work, Work]:
         """What the search takes if no grid is widened, and what the rest takes without longer runs."""
         sizes = len(self.task.step_sizes)
         number = 0 if sizes == 1 else len(self.methods) * sizes * self.search_seeds
         budgets = [] if search_only else [budget for method in self.methods for budget in self.budgets_of(method)]
-        return Work(number, number * self.search_budget), Work(len(budgets) * self.seeds, sum(budgets) * self.seeds)
+        return Work(number, number * SEARCH_BUDGET), Work(len(budgets) * self.seeds, sum(budgets) * self.seeds)
 
     def _means(self, method: str, found: Sequence[BenchmarkRun]) -> dict[float, float]:
         """Held-out accuracy of every step size that was run with all seeds."""
-        accuracies = searched(run for run in found if run.method == method and run.seed < self.search_seeds)
+        accuracies = searched(run for run in self.part_of(found) if run.method == method)
         return {size: float(np.mean(all_)) for size, all_ in accuracies.items() if len(all_) == self.search_seeds}
 
 

@@ -86,8 +86,8 @@ def _resampled(num_seeds: int) -> Array:
 def _outside(num_seeds: int) -> float:
     """The share of resamples beyond either end of the interval.
 
-    Of a few seeds resamples vary too little: their standard deviation divides by S, and S values have the tails of
-    Student's t. What makes the percentile interval of a mean as wide as Student's makes this one wider, too.
+    With few seeds a percentile interval is too narrow: the standard deviation of resamples divides by S, and S values
+    have the tails of Student's t. This share makes the interval of a mean as wide as Student's.
     """
     if num_seeds == 1:
         return 0.0

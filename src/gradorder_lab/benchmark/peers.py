@@ -12,7 +12,7 @@ from gradorder.orderings import Order, Ordering, Request
 from gradorder_lab.errors import LabError
 
 RCAP_KEPT = 0.5
-"""Of every epoch but the first: where datacull's `pruning_rate` is what is removed and what is kept."""
+"""Of every epoch but the first. At a half it is all one whether `pruning_rate` is what is removed or what is left."""
 
 _RCAP_BETA = 2.0  # the temperature in datacull's own example
 

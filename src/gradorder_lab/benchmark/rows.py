@@ -14,7 +14,7 @@ New runs join those that are there, also while they are still being made:
 
     python -m gradorder_lab.benchmark.rows results/benchmark.parquet DIRECTORY [DIRECTORY ...]
 
-Of a row that is there already the new one counts; what its task was run with before it was changed is left out.
+A new row replaces the old one of the same run; rows of a task whose settings have changed since are dropped.
 """
 
 import json

@@ -55,7 +55,7 @@ class ReproductionPlan:
         except ProcessLookupError:
             return False
         except PermissionError:
-            return True
+            pass  # somebody else's, and there
         return True
 
 

@@ -187,12 +187,12 @@ def not_near(summary: Summary, random: Recipe, warm_up: int) -> str:
     return f"the warm-up leaves {left:.0%} of F − F*; less than {NEAR:.0%} is needed"
 
 
-def part_left(summary: Summary, recipe: Recipe, epoch: float | None = None, column: str = "excess") -> float | None:
-    """The mean over seeds at this epoch, or at the end, as a part of that at the start; None where runs are missing."""
+def part_left(summary: Summary, recipe: Recipe, epoch: float | None = None) -> float | None:
+    """F − F*, mean over seeds, at this epoch or at the end, as a part of that at the start; None without such runs."""
     runs = summary.get(recipe)
-    if runs is None or column not in runs.bands:
+    if runs is None or "excess" not in runs.bands:
         return None
-    means = runs.bands[column].mean
+    means = runs.bands["excess"].mean
     place = -1 if epoch is None else int(np.abs(runs.bands["epoch"].mean - epoch).argmin())
     return float(means[place] / means[0])
 

@@ -1,4 +1,4 @@
-"""The paper's 7-layer network: four convolutions and three linear layers."""
+"""Four convolutions with pooling and three linear layers, for benchmarks; experiments train `small_conv_net`."""
 
 from torch import nn
 

@@ -11,40 +11,37 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows
-from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.standings import GRADIENTS, Standings, all_standings, by_saving
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import has_runs
-from gradorder_lab.show.standings import HEAD, LEGEND, cells
+from gradorder_lab.show.standings import HEAD, LEGEND, cells, saving_text
 
 _LEAST, _MOST = 0.25, 4.0  # what is beyond is drawn at the edge
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A method's cost on a task, as a multiple of the baseline's; `value` is None where it did not get there."""
+    """A method's cost on a task, as a share of the baseline's."""
 
     task: str
     method: str
-    value: float | None
-    low: float = math.nan
-    high: float = math.nan
+    saving: Saving
 
     @property
     def tone(self) -> str:
         """Whether its interval lies below the baseline's cost, above it, or on both sides."""
-        if self.value is None:
+        if not math.isfinite(self.saving.share):
             return "never"
-        return "cheaper" if self.high < 1 else "dearer" if self.low > 1 else "level"
+        return "cheaper" if self.saving.high < 1 else "dearer" if self.saving.low > 1 else "level"
 
     @property
     def words(self) -> str:
-        """As "× 0.69 (0.67 to 0.70)"."""
-        if self.value is None:
-            return "did not get there"
-        return f"× {self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+        """As "0.69 (0.67 to 0.70)"."""
+        return saving_text(self.saving)
 
 
 @dataclass(frozen=True)
@@ -59,16 +56,15 @@ class DotPlot:
         """Tasks and methods in the order in which they come."""
         tasks = tuple(dict.fromkeys(dot.task for dot in dots))
         known = {(dot.method, dot.task): dot for dot in dots}
-        rows = {
-            method: tuple(known.get((method, task)) for task in tasks) for method in {dot.method: 0 for dot in dots}
-        }
+        methods = dict.fromkeys(dot.method for dot in dots)
+        rows = {method: tuple(known.get((method, task)) for task in tasks) for method in methods}
         by_tasks_tried = sorted(rows.items(), key=lambda row: row[1].count(None))
         return cls(tasks, dict(by_tasks_tried))
 
     def summary_of(self, method: str) -> str:
         """What a method came to, in a sentence."""
         tried = [dot for dot in self.rows[method] if dot is not None]
-        values = [dot.value for dot in tried if dot.value is not None]
+        values = [dot.saving.share for dot in tried if math.isfinite(dot.saving.share)]
         if not values:
             return f"“{method}” did not get there on any of {len(tried)} tasks."
         cheaper, dearer = (sum(dot.tone == tone for dot in tried) for tone in ("cheaper", "dearer"))
@@ -118,12 +114,9 @@ def _benchmark_in(path: Path, changed: int) -> Benchmark | None:  # noqa: ARG001
 
 def dots(found: Iterable[Standings]) -> list[Dot]:
     """The example gradients of every method but the baseline, task by task."""
-    return [_dot(one.task, row) for one in found for row in one.rows if row.method != BASELINE]
-
-
-def _dot(task: str, row: Standing) -> Dot:
-    saved = row.savings[GRADIENTS]
-    return Dot(task, row.method, saved.share if math.isfinite(saved.share) else None, saved.low, saved.high)
+    return [
+        Dot(one.task, row.method, row.savings[GRADIENTS]) for one in found for row in one.rows if row.method != BASELINE
+    ]
 
 
 def _table(found: Iterable[Standings]) -> Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradorder_lab.benchmark.contest import Contest
+from gradorder_lab.benchmark.contest import SEARCH_BUDGET, Contest
 from gradorder_lab.benchmark.measure import ACCURACY
 from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.own import unmarked
@@ -57,7 +57,7 @@ def render_comparison(contest: Contest, standings: Standings, runs: Sequence[Ben
         budgets=budgets,
         at_budgets={unmarked(row.method): _at_budgets(row, budgets, standings) for row in rows},
         tried={unmarked(row.method): _tried(row, runs, standings) for row in rows},
-        search_budget=contest.search_budget,
+        search_budget=SEARCH_BUDGET,
         settings=_task_settings(contest, runs),
         style=own_text("page.css"),
     )

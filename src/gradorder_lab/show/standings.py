@@ -188,8 +188,8 @@ def _other_step_sizes(standings: Standings) -> str:
         return ""
     return (
         f"Step sizes differ: {BASELINE} {plain:g}, {', '.join(others)}. Each was the best of its own on the "
-        "held-out part, and if that is small, by chance: the difference between methods holds this choice, too, its "
-        "interval does not."
+        "held-out part; if that is small, by chance. The difference between methods includes the effect of this "
+        "choice, its interval does not."
     )
 
 

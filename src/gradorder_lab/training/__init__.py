@@ -1,1 +1,1 @@
-"""The training loops: one for networks, a compiled one for convex problems."""
+"""The training loop for networks: its cost, its step sizes, its strategies."""

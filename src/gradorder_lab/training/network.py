@@ -264,7 +264,7 @@ class NetworkRun:
 
 
 def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
-    """Every method is this loop; only the first part of an epoch is cut to whole steps."""
+    """One epoch, the same loop for every method; with `part` below 1 only its first steps."""
     strategy, sampler, before = run.strategy, run.strategy.sampler, replace(run.cost)
     augment = None if run.augmentation is None else run.augmentation(epoch)
     run.model.train()

@@ -88,14 +88,6 @@ class Stream(IterableDataset):
         return iter(PAIRS)
 
 
-class Liar(Dataset):
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, index):
-        return torch.zeros(4), 0
-
-
 @pytest.mark.parametrize(
     ("dataset", "settings", "message"),
     [

@@ -110,8 +110,7 @@ def test_a_higher_target_never_costs_less():
     one = np.full((5, 1), 0.2)
     targets = np.linspace(86, 89, 50)
     costs = np.concatenate([curves._costs_at(np.array([target]), method, one)[0] for target in targets])
-    assert (np.diff(costs[np.isfinite(costs)]) >= 0).all()
-    assert np.isinf(costs[-1]) or np.isfinite(costs).all()
+    assert (costs[1:] >= costs[:-1]).all()  # also from finite to infinite, and never back
     assert saving(method, random, 0.1) == saving(method, random, 0.1)  # resampled by a fixed seed
 
 

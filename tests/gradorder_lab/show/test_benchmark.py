@@ -1,12 +1,15 @@
+from math import inf
+
 import pytest
 
+from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, Saving
 from gradorder_lab.show.benchmark import Dot, DotPlot, cost_place
 
 DOTS = [
-    Dot("one", "rare", None),
-    Dot("one", "ours", 0.5, 0.4, 0.6),
-    Dot("two", "ours", 2.0, 1.5, 2.5),
-    Dot("three", "ours", 1.0, 0.9, 1.1),
+    Dot("one", "rare", Saving(inf, 0.9, inf)),
+    Dot("one", "ours", Saving(0.5, 0.4, 0.6)),
+    Dot("two", "ours", Saving(2.0, 1.5, 2.5)),
+    Dot("three", "ours", Saving(1.0, 0.9, inf)),
 ]
 
 
@@ -18,7 +21,17 @@ def test_rows_are_methods_and_columns_tasks():
 
 def test_the_tone_says_where_the_interval_lies():
     assert [dot.tone for dot in DOTS] == ["never", "cheaper", "dearer", "level"]
-    assert Dot("", "", 0.9, 0.8, 1.0).tone == "level"
+    assert Dot("", "", Saving(0.9, 0.8, 1.0)).tone == "level"
+    assert Dot("", "", UNKNOWN_SAVING).tone == "never"
+
+
+def test_a_dot_says_what_the_tables_say():
+    assert [dot.words for dot in (DOTS[0], DOTS[1], DOTS[3])] == [
+        "not reached (0.90 to not reached)",
+        "0.50 (0.40 to 0.60)",
+        "1.00 (0.90 to not reached)",
+    ]
+    assert Dot("", "", UNKNOWN_SAVING).words == "unknown"
 
 
 def test_a_method_in_a_sentence():

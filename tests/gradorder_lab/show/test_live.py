@@ -14,7 +14,6 @@ from gradorder_lab.paper import far
 from gradorder_lab.runs.store import Store
 
 SEEDS = 3
-NUM_PLANNED = SEEDS * len(far.far_recipes())
 
 
 def add_runs(out, *seeds, recipes=None):

@@ -4,7 +4,6 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from functools import cache, partial
 
@@ -334,13 +333,10 @@ NetworkRun.update = update
     command += ["--nproc-per-node=2", program_in(tmp_path, breaks), "reproduce", "mnist", "--out", tmp_path / "out"]
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": paths}
-    started = time.monotonic()
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    seconds = time.monotonic() - started
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 1
     assert "ValueError: the fifth step is one too many" in result.stderr
     assert result.stderr.count("Traceback (most recent call last)") <= 2  # of the error, and torchrun's own
-    assert seconds < 120
 
 
 @pytest.mark.parametrize(
