@@ -16,7 +16,7 @@ from pathlib import Path
 from gradorder_lab.benchmark.aims import MOST_TIME, Missed
 from gradorder_lab.benchmark.curves import FEWEST
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
-from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.rows import BenchmarkRun, read_rows
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
@@ -52,9 +52,9 @@ def promise() -> str:
         "Leave out of every epoch what the network has learned, by the losses that training computes anyway. On "
         f"{len(cheaper)} of {len(found)} tasks this reached the accuracy of tuned random reshuffling, less a small "
         f"margin, with {min(cheaper):.2f} to {max(cheaper):.2f} of its gradients; on the others it saved nothing "
-        f"beyond noise. Over as many epochs it took {min(spent):.2f} to {max(spent):.2f} of the gradients, and on "
-        f"{len(found) - len(_behind())} of the {len(found)} its accuracy was then within that margin, and not behind "
-        "beyond noise. Where nothing is learned, the order is that of random reshuffling, to the bit."
+        f"beyond noise. Trained for as many epochs, it took {min(spent):.2f} to {max(spent):.2f} of the gradients and "
+        f"was as accurate, within that margin and noise, on {len(found) - len(_behind())} of the {len(found)}. Where "
+        "nothing is learned, the order is that of random reshuffling, to the bit."
     )
 
 
@@ -88,7 +88,7 @@ def _is_cheaper(row: Standing) -> bool:
 
 def _not_level() -> str:
     behind = [f"{task}: {difference_text(_recommended()[task][1].difference)}" for task in _behind()]
-    return _listed("After as many epochs it is behind, by more than that margin or beyond noise, on", behind)
+    return _listed("After as many epochs it is behind, by more than that margin or noise, on", behind)
 
 
 def _behind() -> list[str]:
@@ -115,20 +115,34 @@ def _other_step_sizes() -> str:
 
 
 def _fewer_gradients() -> str:
-    """Methods of others that take fewer gradients than ours: the first of every task, and how many follow."""
+    """Methods of others that take fewer gradients than ours: the first of every task, and how many follow.
+
+    By the seeds that all methods of a task have.
+    """
     said = []
-    for task, (all_, ours) in _recommended().items():
+    for found in all_standings(_on_common_seeds(read_rows(RESULTS / "benchmark.parquet"))):
+        ours = found.row(RECOMMENDED)
         others = [
             row
-            for row in by_saving(all_.rows, GRADIENTS)
+            for row in by_saving(found.rows, GRADIENTS)
             if row.method != BASELINE and not row.method.startswith(RECOMMENDED)
-            if row.savings[GRADIENTS].share < ours.savings[GRADIENTS].share
+            if ours is not None and row.savings[GRADIENTS].share < ours.savings[GRADIENTS].share
         ]
         if others:
             first, more = others[0], f" and {len(others) - 1} more" if len(others) > 1 else ""
-            share, time = first.savings[GRADIENTS].share, _in_time(first.savings[CLOCK].share)
-            said.append(f"{task}: {first.method} {share:.2f}{time}{more}")
+            share, time = saving_text(first.savings[GRADIENTS]), _in_time(first.savings[CLOCK].share)
+            said.append(f"{found.task}: {first.method} {share}{time}{more}")
     return _listed("Others take fewer gradients on", said)
+
+
+def _on_common_seeds(runs: Sequence[BenchmarkRun]) -> list[BenchmarkRun]:
+    """Without the seeds that some method of the task was not run with."""
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for run in runs:
+        if not run.validates:
+            seeds.setdefault((run.task, run.method), set()).add(run.seed)
+    common = {task: set.intersection(*(some for (one, _), some in seeds.items() if one == task)) for task, _ in seeds}
+    return [run for run in runs if run.validates or run.seed in common[run.task]]
 
 
 def _in_time(share: float) -> str:

@@ -10,16 +10,19 @@ this: target, fit and inversion. Resamples in which the target is not reached co
 """
 
 from dataclasses import dataclass
-from math import inf, nan
+from functools import cache
+from itertools import combinations_with_replacement
+from math import comb, inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+from scipy.stats import multinomial
 
 from gradorder_lab.judge.effects import student_width
 from gradorder_lab.runs.recipe import Array
 
-RESAMPLES = 4000
+RESAMPLES = 8000  # eight seeds have 6,435 different ones
 FEWEST = 5
 """Seeds that an interval needs: with fewer, it holds the truth too rarely."""
 
@@ -69,18 +72,28 @@ def saving(method: CostCurve, random: CostCurve, margin: float) -> Saving:
     if _costs_at(random.accuracy[-1] @ once - margin, random, once)[1].any():
         return UNKNOWN_SAVING
     (share,), (is_bound,) = _shares(method, random, margin, once)
-    shares, bounds = _shares(method, random, margin, _resampled(num_seeds))
+    weights, chances = _resampled(num_seeds, RESAMPLES)
+    shares, bounds = _shares(method, random, margin, weights)
     outside = _outside(num_seeds)
-    low, high = np.quantile(shares, (outside, 1 - outside), method="inverted_cdf")
-    return Saving(float(share), float(low), float(high), bool(is_bound), bool(bounds.mean() > outside))
+    low, high = np.quantile(shares, (outside, 1 - outside), method="inverted_cdf", weights=chances)
+    return Saving(float(share), float(low), float(high), bool(is_bound), bool(bounds @ chances > outside))
 
 
-def _resampled(num_seeds: int) -> Array:
-    """The weight of every seed in every resample, (S, R)."""
-    counts = np.random.default_rng(_RESAMPLING_SEED).multinomial(
-        num_seeds, np.full(num_seeds, 1 / num_seeds), RESAMPLES
-    )
-    return counts.T / num_seeds
+@cache
+def _resampled(num_seeds: int, most: int) -> tuple[Array, Array]:
+    """The weight of every seed in every resample, (S, R), and the chance of each resample.
+
+    All of them, where there are no more than `most`: an end of the interval then hangs on no draw.
+    """
+    even = np.full(num_seeds, 1 / num_seeds)
+    if comb(2 * num_seeds - 1, num_seeds) <= most:
+        drawn = combinations_with_replacement(range(num_seeds), num_seeds)
+        counts = np.array([np.bincount(one, minlength=num_seeds) for one in drawn])
+        chances = multinomial.pmf(counts, num_seeds, even)
+    else:
+        counts = np.random.default_rng(_RESAMPLING_SEED).multinomial(num_seeds, even, most)
+        chances = np.full(most, 1 / most)
+    return counts.T / num_seeds, chances
 
 
 def _outside(num_seeds: int) -> float:

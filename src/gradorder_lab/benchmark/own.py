@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import inspect
 import sys
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,35 @@ def in_short(error: BaseException) -> str:
 
 
 def marked(name: str, option: str) -> str:
-    """The name with a hash of the file that it comes from: rows of an older version are not taken for a newer one's."""
+    """The name with a hash of the files that it comes from: rows of an older version are not taken for a newer one's.
+
+    Those are the file of the function itself and, of a module in the current directory, all that it imports from there.
+    """
     found = imported(name, option)
     try:
         source = Path(inspect.getfile(found if inspect.isroutine(found) or inspect.isclass(found) else type(found)))
-        return with_hash(name, source)
+        return with_hash(name, source, *_imported_from_here(name.partition(":")[0]))
     except (TypeError, OSError) as error:
         raise LabError(
             f"{option} {name!r} must come from a file, so that a change of it is noticed: {error}"
         ) from error
 
 
-def with_hash(name: str, path: Path) -> str:
-    """The name with a hash of the content of this file."""
-    return f"{name}{_MARK}{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
+def _imported_from_here(module: str) -> list[Path]:
+    """The files of a module of the current directory, and of what it imports from there, without running them."""
+    finder = ModuleFinder(path=[str(Path.cwd())])
+    try:
+        finder.import_hook(module)
+    except ImportError:  # it lies elsewhere
+        return []
+    files = [getattr(found, "__file__", None) for found in finder.modules.values()]
+    return [Path(file) for file in files if file is not None]
+
+
+def with_hash(name: str, *paths: Path) -> str:
+    """The name with a hash of the content of these files."""
+    contents = sorted({path.resolve() for path in paths})
+    return f"{name}{_MARK}{hashlib.sha256(b''.join(path.read_bytes() for path in contents)).hexdigest()[:8]}"
 
 
 def content(path: Path) -> str:

@@ -22,7 +22,7 @@ from gradorder_lab.training.step_sizes import StepSize, half_cosine_over_epochs,
 
 EXPERIMENT = "compare"
 
-_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "margin", "seeds"})
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "seeds"})
 
 
 @final

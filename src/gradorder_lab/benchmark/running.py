@@ -55,11 +55,11 @@ def compared(
 
 
 def num_there(contest: Contest, out: Path) -> int:
-    """How many runs of it the directory has already."""
+    """How many of the announced runs the directory has already: longer ones are announced without a number."""
     if not has_runs(out):
         return 0
     with Store(out) as store:
-        return len(contest.part_of(runs_in(store, [contest.task])))
+        return sum(run.budget <= 1 for run in contest.part_of(runs_in(store, [contest.task])))
 
 
 def _identity(piece: Piece) -> tuple[str, float, float, int, bool]:

@@ -29,10 +29,9 @@ SNIPPETS = Task(
     epochs=10,
     batch_size=64,
     step_sizes=(0.05, 0.1, 0.2),
-    margin=0.5,
     seeds=_LARGE,
 )
-SST2 = Task("sst2, bag-of-words", "sst2", "bag-of-words", epochs=8, step_sizes=(0.2, 0.4, 0.8, 1.6), margin=0.5)
+SST2 = Task("sst2, bag-of-words", "sst2", "bag-of-words", epochs=8, step_sizes=(0.2, 0.4, 0.8, 1.6))
 SHAKESPEARE = Task(
     "tinyshakespeare, causal",
     "tinyshakespeare",
@@ -40,7 +39,6 @@ SHAKESPEARE = Task(
     epochs=8,
     batch_size=64,
     step_sizes=(0.2, 0.4, 0.8, 1.6),
-    margin=0.5,
     seeds=_LARGE,
 )
 CIFAR10_SMALL = Task(
@@ -52,7 +50,6 @@ CIFAR10_SMALL = Task(
     step_sizes=(0.01, 0.02, 0.05),
     num_train=5000,
     weight_decay=5e-4,
-    margin=0.5,
     seeds=_LARGE,
 )
 
@@ -62,7 +59,6 @@ CIFAR10_FEATURES = Task(
     "2-layer",
     epochs=10,
     step_sizes=(0.005, 0.01, 0.02, 0.05),
-    margin=0.5,
     seeds=_LARGE,
 )
 CIFAR10 = Task(
@@ -74,7 +70,6 @@ CIFAR10 = Task(
     num_train=20_000,
     weight_decay=5e-4,
     flips=True,
-    margin=0.5,
     seeds=_LARGE,
 )
 

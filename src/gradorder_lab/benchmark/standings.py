@@ -131,7 +131,7 @@ class Standings:
         """From the rows of this task; others are not looked at.
 
         Raises:
-            LabError: random reshuffling has not been run at the full budget.
+            LabError: random reshuffling has not been run at the full budget, or has diverged there.
         """
         of_task = [run for run in runs if run.task == task]
         names = dict.fromkeys([BASELINE, *(run.method for run in of_task)])
@@ -139,6 +139,11 @@ class Standings:
         random = methods.get(BASELINE)
         if random is None or not random.is_full:
             raise LabError(f"{task}: {BASELINE} has not been run at the full budget, and it sets the target")
+        if not np.isfinite(random.table(random.seeds, "loss")[random.full]).all():
+            raise LabError(
+                f"{task}: {BASELINE} diverged, its loss is not finite at the end of the full budget with step size "
+                f"{random.step_size:g}, and it sets the target: give a smaller --step-size"
+            )
         of_seeds = random.table(random.seeds, "goodness")[random.full]
         full, noise = float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else nan
         measure = of_task[0].measure

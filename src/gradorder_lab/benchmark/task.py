@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -13,7 +12,8 @@ from gradorder.losses import Losses
 from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark import own
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
-from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
+from gradorder_lab.benchmark.own_file import ARRAYS, read_file
+from gradorder_lab.data.examples import Examples, Subset
 from gradorder_lab.data.patch_features import cifar10_features
 from gradorder_lab.data.snippets import snippets
 from gradorder_lab.data.sst2 import sst2
@@ -39,6 +39,7 @@ SHIPPED = {f"{name}-mini": name for name, source in data_sets.SOURCES.items() if
 
 DATA_NAMES = (*data_sets.SOURCES, *SHIPPED, *TABLES)
 
+_DIFFICULT = ("cifar", "sst2", "snippets", "tinyshakespeare")
 _NO_CLASSES = "for targets that are no classes name a function with --losses"
 _HELD_OUT = 0.1
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
@@ -65,7 +66,6 @@ class Task:
         flips: whether training images are mirrored, half of the time.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
         variant: what tells it apart from a task that is otherwise the same.
-        margin: what still counts as plain training's accuracy or loss, see `Measure.margin`.
         seeds: how often the benchmark runs each method: more where a run is cheap.
     """
 
@@ -83,7 +83,6 @@ class Task:
     flips: bool = False
     losses: str | None = None
     variant: str = ""
-    margin: float = 0.1
     seeds: int = 10
 
     def __post_init__(self) -> None:
@@ -97,6 +96,13 @@ class Task:
     def has_classes(self) -> bool:
         """Whether every example is of one class: what balanced batches, and methods that look at logits, ask for."""
         return self.losses is None and self.data not in TEXTS
+
+    @property
+    def margin(self) -> float:
+        """What still counts as plain training's: 1% of the loss; 0.5 points of accuracy on CIFAR and text, else 0.1."""
+        if self.measure == LOSS:
+            return 1.0
+        return 0.5 if self.data.startswith(_DIFFICULT) else 0.1
 
     @property
     def measure(self) -> Measure:
@@ -120,14 +126,7 @@ def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int
     """
     whole = _load(task.data, task.num_train, directory, validates)
     if task.has_classes:
-        for name, labelled in (("train", whole.train), ("test", whole.test)):
-            if wrong := _no_classes(labelled.labels):
-                raise LabError(f"{task.data}: y_{name} {wrong}; {_NO_CLASSES}")
-        if whole.num_classes > len(whole.train):
-            raise LabError(
-                f"{task.data}: y_train and y_test must hold classes 0, 1, 2, ..., fewer than examples, got "
-                f"{whole.num_classes - 1} with {len(whole.train)} examples; {_NO_CLASSES}"
-            )
+        _check_classes(_called(task.data, directory), whole)
     if task.rarest == 1 and task.wrong_labels == 0:
         return whole
     generator = torch.Generator().manual_seed(seed)
@@ -139,6 +138,24 @@ def load_split(task: Task, directory: Path | None, *, validates: bool, seed: int
     return replace(whole, train=part)
 
 
+def _check_classes(data: str, split: Split) -> None:
+    for name, labelled in (("train", split.train), ("test", split.test)):
+        if wrong := _no_classes(labelled.labels):
+            raise LabError(f"{data}: y_{name} {wrong}")
+    if split.num_classes > len(split.train):
+        raise LabError(
+            f"{data}: y_train and y_test must hold classes 0, 1, 2, ..., fewer than examples, got "
+            f"{split.num_classes - 1} with {len(split.train)} examples; {_NO_CLASSES}"
+        )
+    if len(split.train.labels.unique()) == 1:
+        raise LabError(f"{data}: y_train must hold two classes at least, got {int(split.train.labels[0])} only")
+
+
+def _called(data: str, directory: Path | None) -> str:
+    """What a user calls the data: rows name a file by its content."""
+    return data if data in DATA_NAMES else str(own.file_of(data, directory))
+
+
 @cache
 def _load(data: str, num_train: int | None, directory: Path | None, validates: bool) -> Split:
     train, test, num_classes = _examples(data, num_train, directory)
@@ -148,8 +165,8 @@ def _load(data: str, num_train: int | None, directory: Path | None, validates: b
     held_out = round(_HELD_OUT * len(train))
     if held_out == 0:
         raise LabError(
-            f"{data}: x_train must hold enough examples to choose a step size by a tenth of them, got {len(train)}; "
-            "with a single --step-size none is chosen"
+            f"{_called(data, directory)}: x_train must hold enough examples to choose a step size by a tenth of them, "
+            f"got {len(train)}; with a single --step-size none is chosen"
         )
     part, measured = Subset.of(train).without(held_out)
     return Split(part, measured, num_classes)
@@ -167,25 +184,12 @@ def _examples(data: str, num_train: int | None, directory: Path | None) -> tuple
 
 def _from_file(path: Path) -> tuple[Examples, Examples, int]:
     """The user's own arrays."""
-    names = ("x_train", "y_train", "x_test", "y_test")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in names}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    if not path.is_file():
         raise LabError(
-            f"--data must be one of {', '.join(DATA_NAMES)}, or an .npz file with numeric arrays {', '.join(names)}, "
-            f"got {path}: {error}"
-        ) from error
-    for split in ("train", "test"):
-        inputs, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
-        if inputs.ndim == 0 or labels.ndim == 0 or len(inputs) != len(labels) or len(labels) == 0:
-            raise LabError(
-                f"{path}: y_{split} must have one row per row of x_{split}, and at least one, got shapes "
-                f"{tuple(labels.shape)} and {tuple(inputs.shape)}"
-            )
-        arrays[f"y_{split}"] = labels.float() if labels.is_floating_point() else labels.long()
-        arrays[f"x_{split}"] = inputs.float() if inputs.is_floating_point() else inputs
-    train, test = (LabelledTensors(arrays[f"x_{split}"], arrays[f"y_{split}"]) for split in ("train", "test"))
+            f"--data must be one of {', '.join(DATA_NAMES)}, or an .npz file with numeric arrays {', '.join(ARRAYS)}, "
+            f"got {path}, and there is no such file"
+        )
+    train, test = read_file(path)
     return train, test, _num_outputs(train.labels, test.labels)
 
 
@@ -199,9 +203,12 @@ def _num_outputs(*labels: torch.Tensor) -> int:
 def _no_classes(labels: torch.Tensor) -> str | None:
     """Why these are no classes; None where they are."""
     if labels.ndim != 1 or labels.is_floating_point():
-        return f"must hold one whole number per example, got shape {tuple(labels.shape)} of {labels.dtype}"
+        return (
+            "must hold one whole number per example, as y.ravel().astype(int) gives, got shape "
+            f"{tuple(labels.shape)} of {labels.dtype}; {_NO_CLASSES}"
+        )
     smallest = int(labels.min())
-    return f"must hold classes 0, 1, 2, ..., got {smallest}" if smallest < 0 else None
+    return f"must hold classes 0, 1, 2, ..., got {smallest}; {_NO_CLASSES}" if smallest < 0 else None
 
 
 def own_losses(task: Task) -> Losses | None:

@@ -113,7 +113,7 @@ def difference_text(difference: Mean, measure: Measure = ACCURACY) -> str:
         return "–"
     mean, low, high = difference.mean, difference.low, difference.high
     if measure == LOSS:
-        mean, low, high = -mean, -high, -low
+        mean, low, high = 0.0 - mean, 0.0 - high, 0.0 - low  # no "−0"
     form = "+.2f" if measure == ACCURACY else "+.2g"
     ends = f" ({low:{form}} to {high:{form}})" if isfinite(low) else ""
     return f"{mean:{form}}{ends}".replace("-", "−")
@@ -132,29 +132,37 @@ def does_it_pay(standings: Standings) -> str:
     best = next((row for row in rivals if row.savings[CLOCK].high < 1), rivals[0])
     time, among = best.savings[CLOCK], f", the cheapest of {len(rivals)}," if len(rivals) > 1 else ""
     if not time.is_reached:
-        return _not_reached(best)
+        return _not_reached(best, standings.measure)
     is_sure = best.num_seeds >= FEWEST
     told = (
         f"{unmarked(best.method)}{among} reached the target in {_told(time, is_sure)} of the processor time that "
         f"{BASELINE} takes, with {_told(best.savings[GRADIENTS], is_sure)} of its example gradients"
     )
     if not is_sure:
-        few = f"{best.num_seeds} seed{'' if best.num_seeds == 1 else 's'}"
-        return f"Not known: {told}, but {few} cannot tell that from noise. Ask again with --seeds {FEWEST} or more."
+        return f"Not known: {told}, but {_too_few(best)}"
     if time.high < 1:
         return f"Yes: {told}."
     return f"No: {told}." if time.low > 1 else f"No difference beyond noise: {told}."
 
 
-def _not_reached(row: Standing) -> str:
-    low = row.savings[CLOCK].low
+def _not_reached(row: Standing, measure: Measure) -> str:
+    none, low = "no method reached the target", row.savings[CLOCK].low
+    if row.difference.high < 0:
+        behind = f"{measure.name} minus its: {difference_text(row.difference, measure)}"
+        return f"No: {none}. {unmarked(row.method)}, the nearest, ends behind {BASELINE} beyond noise ({behind})."
+    if row.num_seeds < FEWEST:
+        return f"Not known: {none}, but {_too_few(row)}"
     if not isfinite(low):
-        return f"No: no method reached the target, which {BASELINE} did."
+        return f"No: {none}, which {BASELINE} did."
     return (
-        "No difference beyond noise: no method reached the target in the mean over seeds, but "
-        f"{unmarked(row.method)} does in some resamples of them, from {_share(low)} of the processor time that "
-        f"{BASELINE} takes on."
+        f"No difference beyond noise: {none} in the mean over seeds, but {unmarked(row.method)} does in some resamples "
+        f"of them, from {_share(low)} of the processor time that {BASELINE} takes on."
     )
+
+
+def _too_few(row: Standing) -> str:
+    seeds = f"{row.num_seeds} seed{'' if row.num_seeds == 1 else 's'}"
+    return f"{seeds} cannot tell that from noise. Ask again with --seeds {FEWEST} or more."
 
 
 def _why_unknown(row: Standing) -> str:

@@ -83,6 +83,19 @@ def test_an_interval_may_end_with_not_reached():
     assert found.high == np.inf
 
 
+def test_few_seeds_are_resampled_in_every_way():
+    """Five seeds: what any number of draws nears, and what does not hang on them."""
+    weights, chances = curves._resampled(5, curves.RESAMPLES)
+    assert weights.shape == (5, 126)
+    assert len(np.unique(weights, axis=1).T) == 126
+    assert weights.sum(axis=0) == pytest.approx(np.ones(126))
+    assert chances.sum() == pytest.approx(1.0)
+    assert weights @ chances == pytest.approx(np.full(5, 0.2))
+    drawn, _ = curves._resampled(5, 125)  # too few for all of them
+    assert drawn.shape == (5, 125)
+    assert chances[(weights == 1.0).any(axis=0)] == pytest.approx(np.full(5, 5.0**-5))
+
+
 @pytest.mark.parametrize("num_seeds", [5, 10])
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.0])
 def test_the_interval_holds_the_truth_as_often_as_it_says(num_seeds, factor, monkeypatch):

@@ -64,6 +64,21 @@ def test_a_changed_file_is_another_method(here, tmp_path):
     assert own.marked(f"{here}:Easiest", "--method") != before
 
 
+def test_a_changed_file_that_it_imports_is_another_method(here, tmp_path):
+    (tmp_path / f"{here}.py").write_text(f"from {here}_helper import PART\n{RULE}")
+    (tmp_path / f"{here}_helper.py").write_text("PART = 0.5\n")
+    before = own.marked(f"{here}:Easiest", "--method")
+    (tmp_path / f"{here}_helper.py").write_text("PART = 0.25\n")
+    assert own.marked(f"{here}:Easiest", "--method") != before
+    sys.modules.pop(f"{here}_helper", None)
+
+
+def test_files_that_it_does_not_import_do_not_matter(here, tmp_path):
+    before = own.marked(f"{here}:Easiest", "--method")
+    (tmp_path / "another.py").write_text("PART = 0.5\n")
+    assert own.marked(f"{here}:Easiest", "--method") == before
+
+
 def test_it_is_planned_and_run_like_the_others(here):
     task = Task("t", "terrain", "2-layer", epochs=1, batch_size=5000, step_sizes=(0.05,))
     plan = planned(ComparisonRequest(task, (f"{here}:Easiest",), budgets=(1.0,)))

@@ -262,9 +262,22 @@ def test_wrong_settings_are_refused_before_anything_runs(own_task, change, messa
     ("arrays", "message"),
     [
         (None, "--data must be one of mnist, .* or an .npz file"),
-        ({"x_train": np.ones((3, 2))}, "--data must be one of .*y_train"),
-        ({"y_train": np.zeros(3)}, "y_train must hold one whole number per example, .* name a function with --losses"),
-        ({"y_train": np.zeros((3, 2), dtype=int)}, "y_train must hold one whole number per example"),
+        ({"x_train": np.ones((3, 2))}, r"wrong.npz must hold arrays .*, got no y_train"),
+        (
+            {"y_train": np.zeros(3), "y_test": np.zeros(3)},
+            r"wrong.npz: y_train must hold one whole number .* y.ravel\(\).astype\(int\) .* function with --losses",
+        ),
+        ({"y_train": np.array(["a", "b", "c"])}, r"wrong.npz: y_train must hold numbers, got <U1"),
+        ({"y_train": np.array([0, None, 1])}, r"wrong.npz must be an .npz file with numeric arrays .*: Object arrays"),
+        ({"x_test": np.full((3, 2), np.nan)}, r"wrong.npz: x_test must be finite, .* got nan at \[0, 0\]"),
+        ({"x_test": np.full((3, 2), 1e60)}, r"x_test must be finite, also in float32, got 1e\+60 at \[0, 0\]"),
+        ({"x_test": np.ones((3, 5))}, r"a row of x_test must be like one of x_train, shape \(2,\) .*, got \(5,\)"),
+        ({"x_test": np.ones((3, 2), dtype=int)}, "a row of x_test must be like one of x_train, .* got .*int64"),
+        ({"y_train": np.zeros(3, dtype=int)}, "y_train must hold two classes at least, got 0 only"),
+        (
+            {"y_train": np.zeros((3, 2), dtype=int), "y_test": np.zeros((3, 2), dtype=int)},
+            "y_train must hold one whole number per example",
+        ),
         ({"y_train": np.array([0, 1])}, "y_train must have one row per row of x_train"),
         ({"y_test": np.array(1)}, "y_test must have one row per row of x_test"),
         ({"y_test": np.array([0, -1, 1])}, "y_test must hold classes 0, 1, 2, ..., got -1"),
@@ -278,9 +291,24 @@ def test_a_wrong_file_is_refused(tmp_path, arrays, message):
     path = tmp_path / "wrong.npz"
     if arrays is not None:
         good = {"x_train": np.ones((3, 2)), "y_train": np.arange(3), "x_test": np.ones((3, 2)), "y_test": np.arange(3)}
-        np.savez(path, **(arrays if "x_train" in arrays else good | arrays))
+        np.savez(path, allow_pickle=True, **(arrays if "x_train" in arrays else good | arrays))
     with pytest.raises(LabError, match=message):
         task.load_split(Task("wrong", str(path), "2-layer", epochs=1), None, validates=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "losses", "margin"),
+    [
+        ("terrain", None, 0.1),
+        ("fashion-mnist-mini", None, 0.1),
+        ("cifar10-mini", None, 0.5),
+        ("sst2", None, 0.5),
+        ("mine.npz", None, 0.1),
+        ("mine.npz", "mine:losses", 1.0),
+    ],
+)
+def test_the_margin_is_fixed_by_the_kind_of_data(data, losses, margin):
+    assert Task("a", data, "2-layer", epochs=1, losses=losses).margin == margin
 
 
 def test_a_model_of_ones_own(own_task, tmp_path, monkeypatch):
