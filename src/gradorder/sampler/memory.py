@@ -60,12 +60,16 @@ class ScoreMemory:
         """Whether nothing is remembered, here."""
         return self._scores is None and not self._waiting
 
+    def known_without(self, indices: torch.Tensor) -> torch.Tensor | None:
+        """The same as if these examples had never been scored."""
+        if self._scores is None or len(indices) == 0:
+            return self._scores
+        left = self._scores.index_fill(0, indices, math.nan)
+        return None if bool(left.isnan().all()) else left
+
     def forget(self, indices: torch.Tensor) -> None:
         """As if these examples had never been scored."""
-        if self._scores is not None and len(indices):
-            self._scores[indices] = math.nan
-            if bool(self._scores.isnan().all()):
-                self._scores = None
+        self._scores = self.known_without(indices)
 
     def restore(self, known: torch.Tensor | None) -> None:
         """Take what `known` gave, or a new score for every example."""
