@@ -46,6 +46,16 @@ class Notices:
             depth=6,
         )
 
+    def beyond_the_end(self, epoch: int, epochs: int) -> None:
+        """An epoch is planned that the run was not said to have."""
+        self._say(
+            "beyond_the_end",
+            f"epoch {epoch} is beyond the end of the run: the sampler was built with epochs={epochs}, and the first "
+            "epoch is 0. Its progress stays 1, so a step size that follows it, as with go.ProgressLR, stays at its "
+            "end, most often 0. Build it with the epochs that are trained, and count them once each",
+            depth=4,
+        )
+
     def doubtful_left_out(self, epoch: int, num_examples: int) -> None:
         """A state is made while nobody knows whether the scores of the epoch are right."""
         self._say(

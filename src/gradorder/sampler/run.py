@@ -46,7 +46,7 @@ class Run:
         self.history: Recorder | None = None  # unless it is asked for
         self.epoch: CurrentEpoch | None = None  # planned when first needed
         self._learner = planner.ordering.learner(planner.num_examples)
-        self._notices = Notices()
+        self.notices = Notices()
         self._is_stepped = False
         self.begun: Begun | None = None  # the last of all
 
@@ -97,7 +97,7 @@ class Run:
         # Without `step` nobody knows what was used; a resumed run counts what was handed out before.
         if ended is not None and self._is_stepped and 0 < ended.place.consumed < ended.plan.num_batches:
             num_forgotten = 0 if doubtful is None else len(doubtful)
-            self._notices.left_early(ended.plan.epoch, ended.place.consumed, ended.plan.num_batches, num_forgotten)
+            self.notices.left_early(ended.plan.epoch, ended.place.consumed, ended.plan.num_batches, num_forgotten)
         if fresh is not None:
             self.memory.restore(fresh)
         self._learner = learner
@@ -158,11 +158,11 @@ class Run:
         epoch, num_steps = current.plan.epoch, current.plan.num_batches
         expected = self.steps.surprise(current.plan)
         if expected is not None:
-            self._notices.steps_changed(epoch, num_steps, expected)
+            self.notices.steps_changed(epoch, num_steps, expected)
         elif self.planner.needs_scores(epoch) and self.memory.is_empty:
             keep = self.planner.fraction(epoch)
             if keep < 1 or epoch > 0:  # in epoch 0 the losses may be about to come
-                self._notices.no_scores(epoch, self.planner.ordering, keep)
+                self.notices.no_scores(epoch, self.planner.ordering, keep)
         self.steps.enter(current.plan)
         return current.begin()
 
@@ -182,7 +182,7 @@ class Run:
         epoch = current.plan.epoch
         batch, examples = current.next_examples(indices)
         if indices is None and current.iteration.is_out_of_step:
-            self._notices.step_missing(epoch, batch)
+            self.notices.step_missing(epoch, batch)
             if gradients is not None:
                 raise StepError(f"step was not called for every batch before batch {batch} of epoch {epoch}")
             scores = None
@@ -201,7 +201,7 @@ class Run:
         if self.history is not None and values is not None:
             self.history.note(epoch, examples, values, margins, lambda: current.doubtful(is_over=True))
         if current.is_repeated:
-            self._notices.epoch_repeated(epoch)
+            self.notices.epoch_repeated(epoch)
 
     # ---------------------------------------------------------------- state
 
@@ -223,7 +223,7 @@ class Run:
             self.ranks.agree("the place in the run", **place)
         self.memory.settle()
         if len(doubtful):
-            self._notices.doubtful_left_out(plan.epoch, len(doubtful))
+            self.notices.doubtful_left_out(plan.epoch, len(doubtful))
         return SamplerState(
             num_examples=self.planner.num_examples,
             batch_size=self.planner.batch_size,

@@ -12,6 +12,7 @@ from gradorder import checks
 from gradorder.orderings import Ordering
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.current import CurrentEpoch
+from gradorder.sampler.followers import tell_followers
 from gradorder.sampler.history import HALF, History, Recorder
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.layout import Layout
@@ -45,7 +46,7 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: leave out a last batch that is not full.
         num_replicas: number of processes; that of the default process group if not given.
         rank: this process.
-        epochs: of the whole run, for `progress`; nothing else depends on it.
+        epochs: of the whole run, for `progress`; nothing else depends on it. An epoch beyond them is warned about.
 
     Example:
         >>> import gradorder as go
@@ -107,7 +108,8 @@ class OrderedSampler(DistributedSampler[int]):
             rank=ranks.rank,
         )
         self._run = Run(planner, ranks)
-        self._length = None if epochs is None else RunLength(planner, checks.integer("epochs", epochs, minimum=1))
+        self.epochs = None if epochs is None else checks.integer("epochs", epochs, minimum=1)
+        self._length = None if self.epochs is None else RunLength(planner, self.epochs)
 
     def __repr__(self) -> str:
         """What it will do."""
@@ -184,6 +186,9 @@ class OrderedSampler(DistributedSampler[int]):
             )
         self._run.enter(epoch, scores)
         self._current()
+        tell_followers(self)
+        if self.epochs is not None and epoch >= self.epochs:
+            self._run.notices.beyond_the_end(epoch, self.epochs)
 
     def _current(self) -> CurrentEpoch:
         current = self._run.current()
@@ -305,8 +310,8 @@ class OrderedSampler(DistributedSampler[int]):
 
         It counts the batches that `step` consumed; an iteration without `step` changes nothing. Where `step` was never
         called, it counts those handed out: with workers that prefetch, call `step`. Scores that may belong to other
-        examples, as the first batch was skipped without `step`, are left out. With several processes call it on all of them and save it on one: it
-        is the same on all, and fits any number of processes.
+        examples, as the first batch was skipped without `step`, are left out. With several processes call it on all of
+        them and save it on one: it is the same on all, and fits any number of processes.
         """
         return self._run.state().to_dict()
 
@@ -318,6 +323,7 @@ class OrderedSampler(DistributedSampler[int]):
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
         self._run.load(SamplerState.from_dict(state, **own))
         self._current()
+        tell_followers(self)
 
 
 def _as_dataset(dataset_or_length: Any) -> Dataset[Any]:  # noqa: ANN401 - any map-style dataset
