@@ -99,7 +99,7 @@ def _budgeted(epochs: int, budget: float, num_examples: int, batch_size: int) ->
     """What of the sampler is due to a budget."""
     keep = BudgetedKeep(epochs, budget)
     num_kept = math.ceil(keep.partial * num_examples)
-    if num_kept < batch_size <= num_examples:
+    if num_kept < batch_size < num_examples:  # where all are one batch, every epoch is one step
         raise ValueError(
             f"budget must leave a batch of {batch_size} examples at least to every epoch, got {budget}, which leaves "
             f"{num_kept} of {num_examples} to those between the complete ones"

@@ -177,4 +177,5 @@ def test_bad_settings_are_refused(settings, message):
 
 def test_a_batch_is_enough_for_an_epoch_and_so_is_all_that_there_is():
     assert go.recommended(100, 10, epochs=10, budget=0.28).num_steps(1, 2) == 1
-    assert go.recommended(5, 10, epochs=10, budget=0.5).num_steps(1, 2) == 1
+    for num_examples in (5, 10):
+        assert go.recommended(num_examples, 10, epochs=10, budget=0.5).num_steps(1, 2) == 1
