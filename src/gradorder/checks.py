@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Sized
+from collections.abc import Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -58,11 +58,28 @@ def map_style_length(name: str, dataset: object) -> int:
             f"{name} must be map-style (with __getitem__ and __len__), got {kind}: "
             "examples of an iterable-style dataset cannot be put in an order"
         )
+    if isinstance(dataset, Mapping | str | bytes):
+        raise ValueError(f"{name} must be a dataset or a list of examples, got a {kind}")  # noqa: TRY004 - as the others
+    if _are_columns(dataset):
+        raise ValueError(
+            f"{name} must hold one item per example, got a {kind} of {len(dataset)} tensors with {len(dataset[0])} "
+            "rows each: wrap them in a TensorDataset"
+        )
     if not isinstance(dataset, Sized):
         raise IterableDatasetError(f"{name} must have a length (__len__), got {kind} without one")
     if len(dataset) == 0:
         raise ValueError(f"{name} must hold at least one example, got an empty {kind}")
     return len(dataset)
+
+
+def _are_columns(dataset: object) -> TypeGuard[Sequence[Any]]:
+    """Whether this is such as `(X, y)`: tensors as long as each other. Examples of a list all have as many axes."""
+    if not isinstance(dataset, tuple | list) or len(dataset) < 2:  # noqa: PLR2004 - one tensor is not beside another
+        return False
+    kinds = torch.Tensor | np.ndarray
+    if not all(isinstance(item, kinds) and item.ndim > 0 and len(item) == len(dataset[0]) for item in dataset):
+        return False
+    return isinstance(dataset, tuple) or len({item.ndim for item in dataset}) > 1
 
 
 def not_negative(scores: torch.Tensor, ordering: str) -> None:

@@ -71,7 +71,7 @@ def recommended(
         rank: this process.
 
     Raises:
-        ValueError: the complete epochs alone take more than the budget, or leave too little for the others.
+        ValueError: the complete epochs alone take more than the budget, or leave less than a batch to the others.
 
     Example:
         >>> sampler = recommended(1000, batch_size=100, epochs=10, budget=0.6)
@@ -79,10 +79,12 @@ def recommended(
         [10, 5, 5, 5, 5, 5, 5, 5, 5, 10]
     """
     checks.integer("epochs", epochs, minimum=1)
+    num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
+    checks.integer("batch_size", batch_size, minimum=1)
     return OrderedSampler(
         dataset_or_length,
         batch_size,
-        **({"ordering": Unlearned()} if budget is None else _budgeted(BudgetedKeep(epochs, budget))),
+        **({"ordering": Unlearned()} if budget is None else _budgeted(epochs, budget, num_examples, batch_size)),
         labels=labels,
         start_epoch=1,
         seed=seed,
@@ -93,8 +95,15 @@ def recommended(
     )
 
 
-def _budgeted(keep: "BudgetedKeep") -> dict[str, Any]:
+def _budgeted(epochs: int, budget: float, num_examples: int, batch_size: int) -> dict[str, Any]:
     """What of the sampler is due to a budget."""
+    keep = BudgetedKeep(epochs, budget)
+    num_kept = math.ceil(keep.partial * num_examples)
+    if num_kept < batch_size < num_examples:  # where all are one batch, every epoch is one step
+        raise ValueError(
+            f"budget must leave a batch of {batch_size} examples at least to every epoch, got {budget}, which leaves "
+            f"{num_kept} of {num_examples} to those between the complete ones"
+        )
     every = max(_EVERY, math.ceil(1 / keep.partial))
     return {
         "ordering": Revisiting(Undecided(PlackettLuce(_TEMPERATURE)), every=every),

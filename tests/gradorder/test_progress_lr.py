@@ -1,4 +1,7 @@
+import copy
+import gc
 import math
+import pickle
 
 import pytest
 import torch
@@ -102,3 +105,77 @@ def test_a_sampler_without_epochs_is_refused_at_once():
         go.ProgressLR(optimizer(), sampler, 0.5)
     with pytest.raises(ValueError, match="epochs must be a positive integer, got 0"):
         go.OrderedSampler(20, 10, ordering=go.Shuffled(), epochs=0)
+
+
+# ------------------------------------------------------------------------------------------------ jumps
+
+
+def test_the_sampler_alone_is_resumed_and_the_rate_follows():
+    sampler = go.recommended(100, 10, epochs=4)
+    scheduler = go.ProgressLR(optimizer(), sampler)
+    train(sampler, scheduler, range(4), stop_after=38)
+    expected = scheduler.get_last_lr()
+    resumed = go.recommended(100, 10, epochs=4)
+    other = go.ProgressLR(optimizer(), resumed)
+    resumed.load_state_dict(sampler.state_dict())
+    assert other.get_last_lr() == [group["lr"] for group in other.optimizer.param_groups] == expected
+    assert 0 < expected[0] < 0.01
+
+
+def test_the_rate_follows_an_epoch_that_is_set():
+    sampler = go.recommended(100, 10, epochs=4)
+    rate = torch.tensor(0.5)
+    scheduler = go.ProgressLR(torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=rate), sampler)
+    sampler.set_epoch(2)
+    assert float(scheduler.optimizer.param_groups[0]["lr"]) == pytest.approx(0.25)
+    assert scheduler.get_last_lr() == pytest.approx([0.25])
+
+
+def test_a_scheduler_that_is_gone_is_not_told():
+    sampler = go.recommended(100, 10, epochs=4)
+    used = optimizer()
+    go.ProgressLR(used, sampler)
+    gc.collect()
+    sampler.set_epoch(2)
+    assert used.param_groups[0]["lr"] == 0.5
+
+
+def test_a_sampler_with_a_scheduler_can_be_copied_and_saved():
+    sampler = go.recommended(100, 10, epochs=4)
+    scheduler = go.ProgressLR(optimizer(), sampler)
+    again = pickle.loads(pickle.dumps(copy.deepcopy(sampler)))  # noqa: S301 - our own
+    again.set_epoch(2)
+    assert scheduler.get_last_lr() == [0.5]
+
+
+def test_behind_a_warm_up_it_waits_for_its_turn():
+    sampler = go.recommended(100, 10, epochs=4)
+    used = optimizer()
+    warm_up = torch.optim.lr_scheduler.LinearLR(used, 0.1, total_iters=15)
+    scheduler = torch.optim.lr_scheduler.SequentialLR(used, [warm_up, go.ProgressLR(used, sampler)], [15])
+    rates = [rate for _, rate in train(sampler, scheduler, range(4))]
+    assert rates[:15] == pytest.approx([0.5 * (0.1 + 0.9 * step / 15) for step in range(15)])
+    assert rates[15:] == pytest.approx([0.25 * (1 + math.cos(math.pi * step / 40)) for step in range(15, 40)])
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf, -0.5, None, True])
+def test_a_factor_that_is_no_factor_is_refused(factor):
+    sampler = go.recommended(100, 10, epochs=4)
+    with pytest.raises(ValueError, match=f"factor must give a finite number >= 0, got {factor!r} at progress 0"):
+        go.ProgressLR(optimizer(), sampler, lambda progress: factor)
+
+
+# ------------------------------------------------------------------------------------------------ beyond the end
+
+
+@pytest.mark.parametrize("epochs", [range(6), range(1, 5)], ids=["more", "counted from 1"])
+def test_an_epoch_beyond_the_end_is_said(epochs):
+    sampler = go.OrderedSampler(100, 10, ordering=go.Shuffled(), epochs=4)
+    scheduler = go.ProgressLR(optimizer(), sampler)
+    with pytest.warns(UserWarning, match=r"epoch 4 is beyond the end of the run: .* epochs=4, and the first") as said:
+        train(sampler, scheduler, epochs)
+    assert [each.filename for each in said] == [__file__]  # once, at the user's line
+
+
+def test_without_epochs_there_is_no_end():
+    go.OrderedSampler(20, 10, ordering=go.Shuffled()).set_epoch(1000)

@@ -163,8 +163,19 @@ def test_labels_give_balanced_batches(budget):
         ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),
         ({"epochs": 10, "budget": 1.5}, r"budget must be in \(0, 1\], got 1.5"),
         ({"epochs": 0}, "epochs must be a positive integer, got 0"),
+        (
+            {"epochs": 10, "budget": 0.20001},
+            "budget must leave a batch of 10 examples at least to every epoch, got 0.20001, which leaves 1 of 100 to",
+        ),
+        ({"epochs": 10, "budget": 0.27}, "got 0.27, which leaves 9 of 100"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         go.recommended(100, 10, **settings)
+
+
+def test_a_batch_is_enough_for_an_epoch_and_so_is_all_that_there_is():
+    assert go.recommended(100, 10, epochs=10, budget=0.28).num_steps(1, 2) == 1
+    for num_examples in (5, 10):
+        assert go.recommended(num_examples, 10, epochs=10, budget=0.5).num_steps(1, 2) == 1

@@ -6,6 +6,7 @@ the sampler's place into the trainer's checkpoints.
 """
 
 import math
+import warnings
 from typing import Any, cast
 
 import torch
@@ -63,6 +64,8 @@ class OrderedTraining(Callback):
 
     Raises:
         RuntimeError: at the start, if the training loader has another sampler.
+        ValueError: at the start, if the sampler was built for fewer `epochs` than the trainer's `max_epochs`. For more
+            it warns: the run may be continued by another `fit`.
         ValueError: if an epoch is shorter than a `val_check_interval` in batches, so that it would never validate.
     """
 
@@ -84,6 +87,7 @@ class OrderedTraining(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Find the sampler, and go on where a checkpoint left off."""
         self._sampler = sampler_of(trainer)
+        _check_epochs(trainer, self._sampler)
         self._is_first = True
         if self._loaded is None:
             return
@@ -205,6 +209,24 @@ def sampler_of(trainer: Trainer) -> OrderedSampler:
             "give it to the DataLoader as sampler= (not inside a batch_sampler), and do not use overfit_batches"
         )
     return sampler
+
+
+def _check_epochs(trainer: Trainer, sampler: OrderedSampler) -> None:
+    """Whether the run is as long as the sampler was told, so that step sizes that follow its progress end with it."""
+    epochs, trained = sampler.epochs, trainer.max_epochs
+    if epochs is None or trained is None or trained < 0 or trainer.max_steps >= 0:  # then steps end it
+        return
+    if epochs < trained:
+        raise ValueError(
+            f"epochs of the sampler must be the trainer's max_epochs={trained}, got {epochs}: after epoch {epochs - 1} "
+            "its progress is 1, and a step size that follows it at its end, most often 0"
+        )
+    if epochs > trained:
+        warnings.warn(
+            f"the sampler was built with epochs={epochs}, and the trainer has max_epochs={trained}: unless another fit "
+            "goes on from there, a step size that follows the run's progress does not come to its end",
+            stacklevel=2,
+        )
 
 
 def _loader_of(trainer: Trainer) -> DataLoader[Any]:

@@ -70,7 +70,8 @@ class OrderedTrainer(Trainer):
     Args:
         order: settings of `OrderedSampler` (ordering, keep, start_epoch, labels, ...), or a function that makes a
             sampler of dataset and batch size, such as `partial(go.recommended, epochs=3)`. The batch size is the
-            trainer's, over all processes; so are, of settings, seed, `drop_last` and epochs, if not given.
+            trainer's, over all processes; so are, of settings, seed, `drop_last` and epochs, if not given. A function
+            gives its own: the trainer's `seed` is not the sampler's then.
         score: what the examples are scored by before each epoch that needs it.
         record: without `score`, what is remembered of each training step: a function of its inputs and of what the
             model gave for them in the pass that the loss comes from.
@@ -79,6 +80,10 @@ class OrderedTrainer(Trainer):
     Checkpoints hold the sampler's place, also within an epoch, and a resumed run continues there. The number of steps,
     for the scheduler too, counts each epoch as long as it will be. Where an ordering such as `go.recommended`'s decides
     epoch by epoch what to leave out, the trainer counts complete epochs, and its scheduler follows the run's progress.
+
+    Raises:
+        ValueError: when training begins, if the sampler has other epochs than `num_train_epochs`, or a function does
+            not make it as `dataloader_drop_last` or `data_seed` ask for.
     """
 
     def __init__(
@@ -111,11 +116,17 @@ class OrderedTrainer(Trainer):
         return self._loader
 
     def _new_sampler(self, dataset: Any, batch_size: int) -> OrderedSampler:  # noqa: ANN401 - any map-style dataset
+        args = self.args
         if callable(self.order):
-            return self.order(dataset, batch_size)
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        epochs = math.ceil(self.args.num_train_epochs)
-        trainers = {"seed": seed, "drop_last": self.args.dataloader_drop_last, "epochs": epochs}
+            sampler = self.order(dataset, batch_size)
+            if args.dataloader_drop_last and not sampler.drop_last:
+                raise ValueError("order must make a sampler with drop_last=True, as dataloader_drop_last is True")
+            if args.data_seed not in {None, sampler.seed}:
+                raise ValueError(f"order must make a sampler with seed=data_seed={args.data_seed}, got {sampler.seed}")
+            return sampler
+        seed = args.seed if args.data_seed is None else args.data_seed
+        epochs = None if args.max_steps > 0 else math.ceil(args.num_train_epochs)
+        trainers = {"seed": seed, "drop_last": args.dataloader_drop_last, "epochs": epochs}
         return OrderedSampler(dataset, batch_size, **{**trainers, **self.order})
 
     # ---------------------------------------------------------------- planning
@@ -135,6 +146,12 @@ class OrderedTrainer(Trainer):
                 raise ValueError(
                     f"num_train_epochs must be whole with {self._sampler()}, got {args.num_train_epochs}: where an "
                     "epoch ends is known only when it begins"
+                )
+            epochs, trained = self._sampler().epochs, math.ceil(args.num_train_epochs)
+            if epochs not in {None, trained}:
+                raise ValueError(
+                    f"order must make a sampler with epochs={trained}, as num_train_epochs is "
+                    f"{args.num_train_epochs:g}, got epochs={epochs}: its progress would end at another place"
                 )
         return tuple(values)
 

@@ -6,7 +6,7 @@ learned at the visit before and no longer is.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, final
 
@@ -101,16 +101,26 @@ class Recorder:
         self._waiting: list[_Visits] = []
         self._num_waiting = 0
 
-    def note(self, epoch: int, examples: Indices, losses: torch.Tensor, margins: torch.Tensor | None) -> None:
-        """One batch more."""
+    def note(
+        self,
+        epoch: int,
+        examples: Indices,
+        losses: torch.Tensor,
+        margins: torch.Tensor | None,
+        doubtful: Callable[[], torch.Tensor] | None = None,
+    ) -> None:
+        """One batch more; `doubtful` gives the examples whose visits may be another's, should too many wait."""
         self._waiting.append(_Visits(epoch, examples, losses.clone(), margins))
         self._num_waiting += len(examples)
         if self._num_waiting > 2 * self._num_examples and not self._ranks.is_connected:
-            self.settle()
+            self.settle(None if doubtful is None else doubtful())
 
-    def columns(self) -> History:
-        """What is known. With several processes: as the last `set_epoch` or `state_dict` left it."""
-        if not self._ranks.is_connected:
+    def columns(self, *, is_sure: bool = True) -> History:
+        """What is known; what waits is left out unless it is sure to be right.
+
+        With several processes: as the last `set_epoch` or `state_dict` left it.
+        """
+        if is_sure and not self._ranks.is_connected:
             self.settle()
         return self._columns
 
@@ -141,9 +151,10 @@ class Recorder:
                 part.copy_(visits.margins)
         return torch.from_numpy(rows), torch.stack([losses, margins], 1)
 
-    def state(self) -> dict[str, Any]:
-        """The columns and the bound, on all processes."""
-        self.settle()
+    def state(self, *, is_sure: bool = True) -> dict[str, Any]:
+        """The columns and the bound, on all processes; what waits is left out unless it is sure to be right."""
+        if is_sure:
+            self.settle()
         return {"learned_below": self.learned_below, **vars(self._columns)}
 
     @classmethod
@@ -178,4 +189,5 @@ def _turns(examples: torch.Tensor) -> Iterator[torch.Tensor]:
 def _extend_means(means: torch.Tensor, counts: torch.Tensor, where: torch.Tensor, values: torch.Tensor) -> None:
     counts[where] += 1
     before = torch.where(counts[where] == 1, 0.0, means[where])
-    means[where] = (before + (values - before) / counts[where]).float()
+    change = torch.where(before.isinf(), values, (values - before) / counts[where])  # an infinite mean stays infinite
+    means[where] = (before + change).float()

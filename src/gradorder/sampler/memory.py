@@ -40,6 +40,8 @@ class ScoreMemory:
                 f"step(scores) needs a process group of num_replicas={self._ranks.num} to bring the scores together, "
                 f"and there is one of {world_size()}: pass scores to set_epoch instead"
             )
+        if not scores.is_floating_point():
+            scores = _exact(scores.cpu())
         if scores.device.type == "cpu":
             scores = _finite(indices, widened(scores))
             if not self._ranks.is_connected and not self._waiting:
@@ -60,17 +62,21 @@ class ScoreMemory:
         """Whether nothing is remembered, here."""
         return self._scores is None and not self._waiting
 
+    def known_without(self, indices: torch.Tensor) -> torch.Tensor | None:
+        """The same as if these examples had never been scored."""
+        if self._scores is None or len(indices) == 0:
+            return self._scores
+        left = self._scores.index_fill(0, indices, math.nan)
+        return None if bool(left.isnan().all()) else left
+
     def forget(self, indices: torch.Tensor) -> None:
         """As if these examples had never been scored."""
-        if self._scores is not None and len(indices):
-            self._scores[indices] = math.nan
-            if bool(self._scores.isnan().all()):
-                self._scores = None
+        self._scores = self.known_without(indices)
 
     def restore(self, known: torch.Tensor | None) -> None:
         """Take what `known` gave, or a new score for every example."""
         self._waiting.clear()
-        self._scores = None if known is None else widened(known.to("cpu", copy=True))
+        self._scores = None if known is None else _exact(known.to("cpu", copy=True))
 
     def settle(self) -> None:
         """Write down what waits, on all processes."""
@@ -112,6 +118,11 @@ class ScoreMemory:
             self._scores = self._scores.to(torch.promote_types(self._scores.dtype, scores.dtype))
         # In numpy the last of several scores for one example stays; torch leaves it open which.
         self._scores.numpy()[indices] = scores.numpy()
+
+
+def _exact(scores: torch.Tensor) -> torch.Tensor:
+    """On the CPU: in float32 or better, whole numbers in float64, as float32 would round those above 2^24."""
+    return widened(scores) if scores.is_floating_point() else scores.double()
 
 
 def _finite(indices: Indices, scores: torch.Tensor) -> torch.Tensor:

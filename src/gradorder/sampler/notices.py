@@ -28,14 +28,42 @@ class Notices:
             "set_epoch, or build the sampler with a later start_epoch",
         )
 
-    def left_early(self, epoch: int, num_used: int, num_steps: int) -> None:
+    def left_early(self, epoch: int, num_used: int, num_steps: int, num_forgotten: int) -> None:
         """Another epoch is planned before this one was used up."""
+        if num_forgotten:
+            scores = (
+                f"the scores of {num_forgotten} examples of it are forgotten, as they may be those of others: the "
+                "loader was ahead of training, or a batch was skipped without step, and nobody can tell. With "
+                "sampler.loader(...) and a step for every batch, or with step(scores, indices=...), they are kept"
+            )
+        else:
+            scores = "examples that did not come keep their old scores"
         self._say(
             "left_early",
-            f"epoch {epoch} was left after {num_used} of its {num_steps} steps: examples that did not come keep their "
-            "old scores. If every batch was trained on, step was not called for each of them, or the loader has "
-            "drop_last=True: then give drop_last to the sampler instead",
+            f"epoch {epoch} was left after {num_used} of its {num_steps} steps: {scores}. If every batch was trained "
+            "on, step was not called for each of them, or the loader has drop_last=True: then give drop_last to the "
+            "sampler instead",
             depth=6,
+        )
+
+    def beyond_the_end(self, epoch: int, epochs: int) -> None:
+        """An epoch is planned that the run was not said to have."""
+        self._say(
+            "beyond_the_end",
+            f"epoch {epoch} is beyond the end of the run: the sampler was built with epochs={epochs}, and the first "
+            "epoch is 0. Its progress stays 1, so a step size that follows it, as with go.ProgressLR, stays at its "
+            "end, most often 0. Build it with the epochs that are trained, and count them once each",
+            depth=4,
+        )
+
+    def doubtful_left_out(self, epoch: int, num_examples: int) -> None:
+        """A state is made while nobody knows whether the scores of the epoch are right."""
+        self._say(
+            "doubtful_left_out",
+            f"the state leaves out the scores of {num_examples} examples of epoch {epoch}, as they may be those of "
+            "others: training had got more than one batch before the first step. Was the first batch skipped without "
+            "step? Call step for every batch, without scores for one that is skipped; where something else fetches "
+            "batches ahead, step(scores, indices=...) checks which examples they are",
         )
 
     def step_missing(self, epoch: int, batch: int) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 
@@ -11,7 +11,7 @@ from gradorder.errors import StepError
 from gradorder.orderings.learner import Learner
 from gradorder.ranks import Ranks
 from gradorder.sampler.current import CurrentEpoch, Iteration
-from gradorder.sampler.history import Recorder
+from gradorder.sampler.history import History, Recorder
 from gradorder.sampler.memory import ScoreMemory
 from gradorder.sampler.notices import Notices
 from gradorder.sampler.planner import EpochPlanner
@@ -20,6 +20,13 @@ from gradorder.sampler.steps import StepCounts
 
 Scores = torch.Tensor | Callable[[], torch.Tensor]
 """One number per example of the data set, or a function that computes them when they are needed."""
+
+
+class Begun(NamedTuple):
+    """A loader that began, and the epoch that it began."""
+
+    current: CurrentEpoch
+    iteration: Iteration
 
 
 @final
@@ -39,8 +46,9 @@ class Run:
         self.history: Recorder | None = None  # unless it is asked for
         self.epoch: CurrentEpoch | None = None  # planned when first needed
         self._learner = planner.ordering.learner(planner.num_examples)
-        self._notices = Notices()
+        self.notices = Notices()
         self._is_stepped = False
+        self.begun: Begun | None = None  # the last of all
 
     def current(self) -> CurrentEpoch:
         """The epoch under way; at first epoch 0, without scores."""
@@ -51,8 +59,8 @@ class Run:
     @property
     def num_consumed(self) -> int:
         """Batches of the epoch that `step` has counted or, where it was never called, that were handed out."""
-        iteration = self.current().iteration
-        return iteration.consumed if self._is_stepped else iteration.issued
+        current = self.current()
+        return current.place.consumed if self._is_stepped else current.iteration.handed
 
     # ---------------------------------------------------------------- planning
 
@@ -65,7 +73,7 @@ class Run:
                 "framework count epochs by itself? see gradorder.integrations"
             )
         is_new = before is None or epoch != before.plan.epoch
-        replans = before is None or is_new or (given is not None and before.iteration.consumed == 0)
+        replans = before is None or is_new or (given is not None and before.place.consumed == 0)
         if self.ranks.is_connected:
             order = 0 if before is None or replans else before.plan.fingerprint
             kind = 0 if given is None else 1 + callable(given)
@@ -76,7 +84,7 @@ class Run:
     def _plan(self, epoch: int, given: Scores | None, ended: CurrentEpoch | None) -> CurrentEpoch:
         with self.ranks.failing_together(f"planning epoch {epoch}"):
             self.memory.settle()
-            doubtful = None if ended is None else ended.doubtful()
+            doubtful = None if ended is None else ended.doubtful(is_over=True)
             if doubtful is not None:
                 self.memory.forget(doubtful)
             if self.history is not None:
@@ -87,8 +95,9 @@ class Run:
         if self.ranks.is_connected:
             self.ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
         # Without `step` nobody knows what was used; a resumed run counts what was handed out before.
-        if ended is not None and self._is_stepped and 0 < ended.iteration.consumed < ended.plan.num_batches:
-            self._notices.left_early(ended.plan.epoch, ended.iteration.consumed, ended.plan.num_batches)
+        if ended is not None and self._is_stepped and 0 < ended.place.consumed < ended.plan.num_batches:
+            num_forgotten = 0 if doubtful is None else len(doubtful)
+            self.notices.left_early(ended.plan.epoch, ended.place.consumed, ended.plan.num_batches, num_forgotten)
         if fresh is not None:
             self.memory.restore(fresh)
         self._learner = learner
@@ -125,31 +134,37 @@ class Run:
         it was made for, also when another one is planned.
         """
         iteration = self._begin(current) if current is self.epoch else Iteration()
+        self.begun = Begun(current, iteration)
         for batch in current.plan.batches(iteration.issued):
-            if iteration is not current.iteration and current is self.epoch and self._is_stepped:
-                raise StepError(
-                    f"two loaders iterate over one sampler at the same time: another one began epoch "
-                    f"{current.plan.epoch} after batch {iteration.issued} was handed out here, so nobody knows which "
-                    "of them step counts for. Give the second one a sampler of its own"
-                )
+            self._check_alone(current, iteration)
             iteration.issued += 1
             yield batch
+
+    def deliver(self, begun: Begun) -> None:
+        """Training gets the next batch of this loader."""
+        begun.iteration.deliver()
+        self._check_alone(*begun)
+
+    def _check_alone(self, current: CurrentEpoch, iteration: Iteration) -> None:
+        if iteration is not current.iteration and current is self.epoch and self._is_stepped:
+            raise StepError(
+                f"two loaders iterate over one sampler at the same time: another one began epoch "
+                f"{current.plan.epoch} after batch {iteration.issued} was handed out here, so nobody knows which "
+                "of them step counts for. Give the second one a sampler of its own"
+            )
 
     def _begin(self, current: CurrentEpoch) -> Iteration:
         """What is odd about an epoch is said when it begins: until then scores may still be given for it."""
         epoch, num_steps = current.plan.epoch, current.plan.num_batches
         expected = self.steps.surprise(current.plan)
         if expected is not None:
-            self._notices.steps_changed(epoch, num_steps, expected)
+            self.notices.steps_changed(epoch, num_steps, expected)
         elif self.planner.needs_scores(epoch) and self.memory.is_empty:
             keep = self.planner.fraction(epoch)
             if keep < 1 or epoch > 0:  # in epoch 0 the losses may be about to come
-                self._notices.no_scores(epoch, self.planner.ordering, keep)
+                self.notices.no_scores(epoch, self.planner.ordering, keep)
         self.steps.enter(current.plan)
-        iteration = current.begin()
-        if iteration.consumed == 0:
-            self._learner.begin_epoch()
-        return iteration
+        return current.begin()
 
     # ---------------------------------------------------------------- consuming
 
@@ -167,35 +182,48 @@ class Run:
         epoch = current.plan.epoch
         batch, examples = current.next_examples(indices)
         if indices is None and current.iteration.is_out_of_step:
-            self._notices.step_missing(epoch, batch)
+            self.notices.step_missing(epoch, batch)
             if gradients is not None:
                 raise StepError(f"step was not called for every batch before batch {batch} of epoch {epoch}")
             scores = None
         where = f"given to step for batch {batch} of epoch {epoch}"
         is_due = self.planner.is_ordered(epoch)
         rows = self._learner.checked(f"gradients {where}", gradients, examples, is_due=is_due)
-        if scores is not None:
-            values = torch.as_tensor(scores).detach()
+        if margins is not None:
+            margins = checks.per_example(f"margins {where}", margins, len(examples)).detach()
+        values = None if scores is None else torch.as_tensor(scores).detach()
+        if values is not None:
             self.memory.remember(examples, checks.per_example(f"scores {where}", values, len(examples)))
-            if self.history is not None:
-                if margins is not None:
-                    margins = checks.per_example(f"margins {where}", margins, len(examples)).detach()
-                self.history.note(epoch, examples, values, margins)
-        self._learner.learn(examples, rows)
         self._is_stepped = True
-        current.iteration.consume(is_verified=indices is not None)
-        if current.was_finished:
-            self._notices.epoch_repeated(epoch)
+        if current.consume(is_verified=indices is not None):
+            self._learner.begin_epoch()
+        self._learner.learn(examples, rows)
+        if self.history is not None and values is not None:
+            self.history.note(epoch, examples, values, margins, lambda: current.doubtful(is_over=True))
+        if current.is_repeated:
+            self.notices.epoch_repeated(epoch)
 
     # ---------------------------------------------------------------- state
 
+    @property
+    def _visits_are_sure(self) -> bool:
+        """Whether what `step` was told of the epoch belongs to its examples, as far as can be known now."""
+        return len(self.current().doubtful(is_over=True)) == 0
+
+    def seen(self) -> History | None:
+        """What is known of every example, where it is recorded."""
+        return None if self.history is None else self.history.columns(is_sure=self._visits_are_sure)
+
     def state(self) -> SamplerState:
-        """The place in the run, the same on all processes."""
-        current, consumed = self.current(), self.num_consumed
-        plan = current.plan
+        """The place in the run, the same on all processes. What may belong to other examples stays out of it."""
+        current, consumed, is_sure = self.current(), self.num_consumed, self._visits_are_sure
+        plan, doubtful = current.plan, current.doubtful(is_over=False)
         if self.ranks.is_connected:
-            self.ranks.agree("the place in the run", epoch=plan.epoch, consumed=consumed, order=plan.fingerprint)
+            place = {"epoch": plan.epoch, "consumed": consumed, "order": plan.fingerprint, "is_sure": is_sure}
+            self.ranks.agree("the place in the run", **place)
         self.memory.settle()
+        if len(doubtful):
+            self.notices.doubtful_left_out(plan.epoch, len(doubtful))
         return SamplerState(
             num_examples=self.planner.num_examples,
             batch_size=self.planner.batch_size,
@@ -207,10 +235,10 @@ class Run:
             planned_steps=self.steps.state(),
             source_epoch=current.source_epoch,
             source_scores=current.source_scores,
-            remembered_scores=self.memory.known(),
+            remembered_scores=self.memory.known_without(doubtful),
             weights=plan.weights,
             learned=self._learner.state(),
-            history={} if self.history is None else self.history.state(),
+            history={} if self.history is None else self.history.state(is_sure=is_sure),
         )
 
     def load(self, state: SamplerState) -> None:
@@ -227,4 +255,4 @@ class Run:
         self.memory.restore(state.remembered_scores)
         self._is_stepped = state.is_stepped
         self.steps.load(state.planned_steps)
-        self.epoch = CurrentEpoch(plan, state.source_epoch, state.source_scores, place, is_resuming=True)
+        self.epoch = CurrentEpoch(plan, state.source_epoch, state.source_scores, place, is_loaded=True)

@@ -12,6 +12,7 @@ from gradorder import checks
 from gradorder.orderings import Ordering
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.current import CurrentEpoch
+from gradorder.sampler.followers import tell_followers
 from gradorder.sampler.history import HALF, History, Recorder
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.layout import Layout
@@ -45,7 +46,7 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: leave out a last batch that is not full.
         num_replicas: number of processes; that of the default process group if not given.
         rank: this process.
-        epochs: of the whole run, for `progress`; nothing else depends on it.
+        epochs: of the whole run, for `progress`; nothing else depends on it. An epoch beyond them is warned about.
 
     Example:
         >>> import gradorder as go
@@ -107,7 +108,8 @@ class OrderedSampler(DistributedSampler[int]):
             rank=ranks.rank,
         )
         self._run = Run(planner, ranks)
-        self._length = None if epochs is None else RunLength(planner, checks.integer("epochs", epochs, minimum=1))
+        self.epochs = None if epochs is None else checks.integer("epochs", epochs, minimum=1)
+        self._length = None if self.epochs is None else RunLength(planner, self.epochs)
 
     def __repr__(self) -> str:
         """What it will do."""
@@ -184,6 +186,9 @@ class OrderedSampler(DistributedSampler[int]):
             )
         self._run.enter(epoch, scores)
         self._current()
+        tell_followers(self)
+        if self.epochs is not None and epoch >= self.epochs:
+            self._run.notices.beyond_the_end(epoch, self.epochs)
 
     def _current(self) -> CurrentEpoch:
         current = self._run.current()
@@ -196,13 +201,20 @@ class OrderedSampler(DistributedSampler[int]):
     # ---------------------------------------------------------------- iterating
 
     def loader(self, dataset: Dataset[Any] | None = None, **settings: Any) -> DataLoader[Any]:  # noqa: ANN401 - DataLoader's
-        """A `DataLoader` over the dataset in this order; `settings` are DataLoader's, all but batch size and order."""
+        """A `DataLoader` over the dataset in this order; `settings` are DataLoader's, all but batch size and order.
+
+        It tells the sampler which batches training has got, so that no `step` that is missing goes unnoticed.
+        """
         data = self.dataset if dataset is None else dataset
         sizes = {"num_examples": self.num_examples, "batch_size": self.loader_batch_size}
-        return loader_of(self, data, **sizes, settings=settings)
+        return loader_of(self, self._run, data, **sizes, settings=settings)
 
     def __iter__(self) -> Iterator[int]:
-        """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place."""
+        """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place.
+
+        Only to look at a batch does not count: until `step` is called or an iteration came to its end, the next one
+        starts at the loaded place, too.
+        """
         return chain.from_iterable(self._run.batches(self._current()))
 
     # ---------------------------------------------------------------- consuming
@@ -266,30 +278,40 @@ class OrderedSampler(DistributedSampler[int]):
     def record_history(self, learned_below: float = HALF) -> None:
         """From now on, keep a few numbers about every example: see `history`, and `go.data_report`.
 
+        What was recorded so far stays, also what `load_state_dict` brought.
+
         Args:
             learned_below: the loss below which an example is learned, where `step` is not given margins: by default
                 that of a label with half of the probability.
         """
         checks.positive("learned_below", learned_below)
-        self._run.history = Recorder(self.num_examples, self._run.ranks, learned_below)
+        recorded = self._run.history
+        if recorded is None:
+            self._run.history = Recorder(self.num_examples, self._run.ranks, learned_below)
+        elif recorded.learned_below != learned_below:
+            raise ValueError(
+                f"learned_below must be {recorded.learned_below:g}, with which the history was recorded so far, "
+                f"got {learned_below:g}"
+            )
 
     @property
     def history(self) -> History | None:
         """What `step` was told of every example, a number for each; None unless `record_history` was called.
 
-        With several processes it is as the last `set_epoch` or `state_dict` left it.
+        What may belong to another example, as a batch was skipped without `step`, is left out. With several processes
+        it is as the last `set_epoch` or `state_dict` left it.
         """
-        history = self._run.history
-        return None if history is None else history.columns()
+        return self._run.seen()
 
     # ---------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the run as plain tensors and numbers, fit for `torch.load(..., weights_only=True)`.
 
-        It counts the batches that `step` consumed or, where `step` was never called, those handed out: with
-        workers that prefetch, call `step`. With several processes call it on all of them and save it on one: it
-        is the same on all, and fits any number of processes.
+        It counts the batches that `step` consumed; an iteration without `step` changes nothing. Where `step` was never
+        called, it counts those handed out: with workers that prefetch, call `step`. Scores that may belong to other
+        examples, as the first batch was skipped without `step`, are left out. With several processes call it on all of
+        them and save it on one: it is the same on all, and fits any number of processes.
         """
         return self._run.state().to_dict()
 
@@ -301,6 +323,7 @@ class OrderedSampler(DistributedSampler[int]):
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
         self._run.load(SamplerState.from_dict(state, **own))
         self._current()
+        tell_followers(self)
 
 
 def _as_dataset(dataset_or_length: Any) -> Dataset[Any]:  # noqa: ANN401 - any map-style dataset

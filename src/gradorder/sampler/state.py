@@ -10,6 +10,9 @@ VERSION = 2
 PARTS = ("learned", "history")
 """What has entries of its own: each is saved by itself, under the name of its part and its own."""
 
+TENSORS = ("sequence", "planned_steps", "source_scores", "remembered_scores", "weights")
+"""What is a tensor, where it is there."""
+
 
 @dataclass(frozen=True, eq=False)
 class SamplerState:
@@ -66,8 +69,20 @@ class SamplerState:
             for part in PARTS
         }
         loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, **parts)
+        loaded._check_kinds()
         loaded._check()
         return loaded
+
+    def _check_kinds(self) -> None:
+        numbers = {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
+        tensors = {name: getattr(self, name) for name in TENSORS if getattr(self, name) is not None}
+        for values, kind in ((tensors, torch.Tensor), (numbers, torch.Tensor | int | float)):
+            for name, value in values.items():
+                if not isinstance(value, kind):
+                    raise ValueError(  # noqa: TRY004 - as the others
+                        f"state must hold {name} as torch.save and torch.load leave it, a tensor or a number, got a "
+                        f"{type(value).__name__}: was it written as JSON?"
+                    )
 
     def _check(self) -> None:
         lowest, highest = (int(self.sequence.min()), int(self.sequence.max())) if len(self.sequence) else (0, 0)

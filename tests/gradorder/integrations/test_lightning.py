@@ -102,13 +102,15 @@ def expected(*, rescores):
 class Recommended(Module):
     """All but the last five examples are learned."""
 
+    epochs = reference.EPOCHS
+
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=reference.LR)
         self.scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer), lambda progress: 1 - progress)
         return [optimizer], [{"scheduler": self.scheduler, "interval": "step"}]
 
     def train_dataloader(self):
-        self.sampler = go.recommended(self.data, reference.BATCH, epochs=reference.EPOCHS)
+        self.sampler = go.recommended(self.data, reference.BATCH, epochs=self.epochs)
         return self.sampler.loader(self.data)
 
     def training_step(self, batch, batch_idx):
@@ -265,3 +267,33 @@ def test_step_sizes_follow_the_progress_of_a_run_whose_steps_nobody_knows(tmp_pa
     fit(resumed, checkpoint=saves.saved[step - 1])
     assert resumed.batches == module.batches[step:]
     assert resumed.rates == pytest.approx(module.rates[step:])
+
+
+def test_fewer_epochs_than_are_trained_are_refused():
+    module = Recommended()
+    module.epochs = reference.EPOCHS - 1
+    with pytest.raises(ValueError, match=r"epochs of the sampler must be the trainer's max_epochs=4, got 3"):
+        fit(module)
+    assert module.batches == []
+
+
+def test_a_run_that_another_fit_goes_on_with_is_warned_about_and_its_rates_go_on():
+    module = Recommended()
+    trainer = Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        num_sanity_val_steps=0,
+        callbacks=[OrderedTraining()],
+    )
+    with pytest.warns(UserWarning, match=r"built with epochs=4, and the trainer has max_epochs=2: unless another fit"):
+        trainer.fit(module)
+    num_steps = len(module.rates)
+    trainer.fit_loop.max_epochs = 4
+    trainer.fit(module)
+    assert module.batches[num_steps][0] == 2
+    assert module.rates[num_steps] == pytest.approx(reference.LR / 2)

@@ -333,6 +333,31 @@ def test_a_part_of_such_an_epoch_is_refused(tmp_path):
         without_a_budget(tmp_path, num_train_epochs=1.5)
 
 
+@pytest.mark.parametrize("epochs", [EPOCHS - 1, EPOCHS + 1])
+@pytest.mark.parametrize("is_function", [True, False])
+def test_other_epochs_than_the_trainers_are_refused(tmp_path, epochs, is_function):
+    order = partial(go.recommended, epochs=epochs) if is_function else ORDER | {"epochs": epochs}
+    message = f"order must make a sampler with epochs=3, as num_train_epochs is 3, got epochs={epochs}"
+    with pytest.raises(ValueError, match=message):
+        trainer_for(tmp_path, rescores=False, order=order)
+
+
+def test_with_max_steps_epochs_are_not_compared(tmp_path):
+    trainer = trainer_for(tmp_path, rescores=False, max_steps=22)
+    assert trainer.batches[-1][0] == 4  # more than the 3 that num_train_epochs is if not given
+    assert trainer.ordered_sampler.epochs is None
+
+
+def test_what_the_trainer_asks_for_a_function_must_do(tmp_path):
+    with pytest.raises(ValueError, match="order must make a sampler with drop_last=True, as dataloader_drop_last is T"):
+        without_a_budget(tmp_path, dataloader_drop_last=True)
+    with pytest.raises(ValueError, match="order must make a sampler with seed=data_seed=7, got 0"):
+        without_a_budget(tmp_path, data_seed=7)
+    order = partial(go.recommended, epochs=EPOCHS, drop_last=True, seed=7)
+    trainer = trainer_for(tmp_path, rescores=False, order=order, dataloader_drop_last=True, data_seed=7)
+    assert len(trainer.batches[0][1]) == BATCH
+
+
 def test_causal_losses_are_those_of_the_model():
     model, batch = new_model(), torch.utils.data.default_collate([Sentences()[i] for i in range(5)])
     batch["labels"] = batch["labels"].clone()

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 import gradorder as go
 from gradorder.ranks import Ranks
@@ -154,13 +155,71 @@ def test_two_processes_tell_what_one_tells():
 def test_scores_that_may_be_anothers_are_not_noted():
     sampler = new_sampler()
     sampler.set_epoch(0)
-    loader = sampler.loader(range(SIZE), num_workers=1)
+    loader = DataLoader(range(SIZE), BATCH, sampler=sampler, num_workers=1)
+    for number, _ in enumerate(loader):
+        if number != len(loader) - 2:
+            sampler.step(torch.zeros(len(sampler.weights)))
+    assert sampler.history.visits.sum() == 0  # nor before the next epoch: this may have been the last
     with pytest.warns(UserWarning, match="epoch 0 was left"):
-        for number, _ in enumerate(loader):
-            if number != len(loader) - 2:
-                sampler.step(torch.zeros(len(sampler.weights)))
         sampler.set_epoch(1)
     assert sampler.history.visits.sum() == 0
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_the_samplers_own_loader_tells_which_scores_are_right(num_workers):
+    sampler = new_sampler()
+    sampler.set_epoch(0)
+    with pytest.warns(UserWarning, match="were handed out before step number 4"):
+        for number, _ in enumerate(sampler.loader(range(SIZE), num_workers=num_workers)):
+            if number != 4:
+                sampler.step(torch.zeros(len(sampler.weights)))
+    assert sampler.history.visits.sum() == 4 * BATCH
+
+
+def test_after_a_skipped_first_batch_nothing_is_shown_or_saved_that_may_be_anothers():
+    sampler = new_sampler()
+    for number, _ in enumerate(sampler.loader(range(SIZE))):
+        if number > 0:
+            sampler.step(torch.zeros(len(sampler.weights)))
+        if number == 4:
+            break
+    assert sampler.history.visits.sum() == 0
+    with pytest.warns(UserWarning, match="the state leaves out the scores of 16 examples of epoch 0"):
+        state = sampler.state_dict()
+    assert state["history_visits"].sum() == 0
+    assert "remembered_scores" not in state
+
+
+def test_recording_again_keeps_what_was_recorded():
+    sampler = new_sampler()
+    train(sampler, range(1))
+    sampler.record_history()
+    assert sampler.history.visits.sum() == SIZE
+    with pytest.raises(
+        ValueError, match=r"learned_below must be 0\.693147, with which the history was recorded so far"
+    ):
+        sampler.record_history(2.0)
+    resumed = go.OrderedSampler(SIZE, BATCH, ordering=go.PlackettLuce(), keep=0.7, start_epoch=1, seed=3)
+    resumed.load_state_dict(sampler.state_dict())
+    resumed.record_history()
+    assert resumed.history.visits.sum() == SIZE
+
+
+def test_a_mean_with_an_infinite_margin_is_infinite():
+    """As logits that are masked give it."""
+    history = Recorder(3, ALONE)
+    for margins in ([math.inf, 1.0, 1.0], [math.inf, 2.0, math.inf], [1.0, 3.0, 1.0]):
+        history.note(0, np.arange(3), torch.zeros(3), torch.tensor(margins))
+        history.settle()
+    assert history.columns().area_under_margin.tolist() == [math.inf, 2.0, math.inf]
+
+
+def test_bad_margins_are_refused_before_anything_is_remembered():
+    sampler = new_sampler()
+    next(iter(sampler))
+    with pytest.raises(ValueError, match=r"margins given to step for batch 0 of epoch 0 .*\(4,\), got shape \(3,\)"):
+        sampler.step(torch.zeros(BATCH), margins=torch.zeros(3))
+    assert "remembered_scores" not in sampler.state_dict()
 
 
 def test_off_unless_asked_for():

@@ -70,6 +70,18 @@ def test_an_unknown_score_stays_finite_even_above_the_largest_float():
     assert next(iter(sampler)) != example
 
 
+@pytest.mark.parametrize("is_given", [True, False])
+def test_whole_numbers_are_kept_exactly(is_given):
+    scores = torch.tensor([2**24, 2**24 + 1, 2**24 - 1])
+    sampler = go.OrderedSampler(3, batch_size=3, ordering=go.Descending())
+    if is_given:
+        sampler.set_epoch(0, scores=scores)
+    else:
+        sampler.step(scores[list(sampler)])
+    sampler.set_epoch(1)
+    assert list(sampler) == [1, 0, 2]
+
+
 def test_precision_is_kept():
     memory = ScoreMemory(3)
     memory.remember(np.array([0]), torch.tensor([0.1], dtype=torch.float64))

@@ -300,7 +300,7 @@ def test_looking_does_not_consume():
     next(iter(sampler))
     sampler.step()
     list(sampler)
-    assert sampler.state_dict()["consumed"] == 0
+    assert sampler.state_dict()["consumed"] == 1  # where steps have led
 
 
 def test_a_failed_plan_leaves_the_sampler_as_it_was():
@@ -540,6 +540,13 @@ class Unsized(Dataset):
         ({"dataset_or_length": Sized()}, r"dataset_or_length must be map-style.*got Sized"),
         ({"dataset_or_length": Unsized()}, r"dataset_or_length must have a length.*got Unsized"),
         ({"dataset_or_length": iter([1])}, r"dataset_or_length must be map-style"),
+        ({"dataset_or_length": "abcdef"}, r"dataset_or_length must be a dataset or a list of examples, got a str"),
+        ({"dataset_or_length": {"x": torch.ones(9, 2)}}, r"dataset_or_length must be a dataset .*, got a dict"),
+        (
+            {"dataset_or_length": (torch.ones(9, 2), torch.ones(9))},
+            r"must hold one item per example, got a tuple of 2 tensors with 9 rows each: wrap them in a TensorDataset",
+        ),
+        ({"dataset_or_length": [np.ones((9, 2)), np.ones(9)]}, r"got a list of 2 tensors with 9 rows each"),
         ({"labels": [0, 1]}, r"labels must hold one label per example: expected shape \(10,\), got \(2,\)"),
         ({"labels": torch.zeros(10, 2, dtype=torch.long)}, r"labels .*got \(10, 2\)"),
         ({"start_epoch": -1}, r"start_epoch must be an integer >= 0, got -1"),
@@ -558,6 +565,16 @@ class Unsized(Dataset):
 def test_bad_arguments_are_refused_at_construction(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         go.OrderedSampler(**{"dataset_or_length": 10, "batch_size": 4, "ordering": go.Descending(), **arguments})
+
+
+def test_a_list_of_examples_is_a_dataset():
+    """Of tensors of one size, or of images of any size."""
+    for size in [(3,), (3, 4)]:
+        assert go.OrderedSampler([torch.ones(size)] * 7, 2, ordering=go.Shuffled()).num_examples == 7
+    images = [torch.ones(3, 4, width) for width in range(1, 8)]
+    assert go.OrderedSampler(images, 2, ordering=go.Shuffled()).num_examples == 7
+    assert go.OrderedSampler([(torch.ones(3), 1)] * 7, 2, ordering=go.Shuffled()).num_examples == 7
+    assert go.OrderedSampler(torch.ones(7, 3), 2, ordering=go.Shuffled()).num_examples == 7
 
 
 @pytest.mark.parametrize(

@@ -227,3 +227,14 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match=r"remembered_scores.*22 numbers, got shape \(3,\)"):
         sampler.load_state_dict({**good, "remembered_scores": torch.rand(3)})
     assert torch.equal(sampler.state_dict()["sequence"], good["sequence"])
+
+
+@pytest.mark.parametrize("name", ["sequence", "planned_steps", "remembered_scores", "history_visits"])
+def test_a_state_that_went_through_json_is_refused(name):
+    sampler = new({})
+    sampler.record_history()
+    run(sampler)
+    state = sampler.state_dict()
+    state[name] = state[name].tolist()
+    with pytest.raises(ValueError, match=f"state must hold {name} as torch.save .* got a list: was it written as JSON"):
+        new({}).load_state_dict(state)
