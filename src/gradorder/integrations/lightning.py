@@ -64,8 +64,6 @@ class OrderedTraining(Callback):
 
     Raises:
         RuntimeError: at the start, if the training loader has another sampler.
-        ValueError: at the start, if the sampler was built for fewer `epochs` than the trainer's `max_epochs`. For more
-            it warns: the run may be continued by another `fit`.
         ValueError: if an epoch is shorter than a `val_check_interval` in batches, so that it would never validate.
     """
 
@@ -212,21 +210,20 @@ def sampler_of(trainer: Trainer) -> OrderedSampler:
 
 
 def _check_epochs(trainer: Trainer, sampler: OrderedSampler) -> None:
-    """Whether the run is as long as the sampler was told, so that step sizes that follow its progress end with it."""
+    """Warn where the run is not as long as the sampler was told: a step size that follows its progress would suffer."""
     epochs, trained = sampler.epochs, trainer.max_epochs
-    if epochs is None or trained is None or trained < 0 or trainer.max_steps >= 0:  # then steps end it
+    if (
+        epochs is None or epochs == trained or trained is None or trained < 0 or trainer.max_steps >= 0
+    ):  # then steps end it
         return
-    if epochs < trained:
-        raise ValueError(
-            f"epochs of the sampler must be the trainer's max_epochs={trained}, got {epochs}: after epoch {epochs - 1} "
-            "its progress is 1, and a step size that follows it at its end, most often 0"
-        )
-    if epochs > trained:
-        warnings.warn(
-            f"the sampler was built with epochs={epochs}, and the trainer has max_epochs={trained}: unless another fit "
-            "goes on from there, a step size that follows the run's progress does not come to its end",
-            stacklevel=2,
-        )
+    so = (
+        "stays at its end, most often 0" if epochs < trained else "does not come to its end, unless another fit goes on"
+    )
+    warnings.warn(
+        f"the sampler was built with epochs={epochs}, and the trainer has max_epochs={trained}: a step size that follows "
+        f"the run's progress, as with go.ProgressLR, {so}",
+        stacklevel=2,
+    )
 
 
 def _loader_of(trainer: Trainer) -> DataLoader[Any]:
