@@ -60,7 +60,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         start_epoch: epochs before it are random and complete.
         schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
-            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
+            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
+            eta0 / sqrt(1 + t / 1000).
         eta0: the first step size. If not given 1 / mean_i(||x_i||^2 + 1), and half of it for "modified_huber".
             Not with a schedule object, which has its own.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
@@ -182,6 +183,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Matrix, y: Matrix, classes: Matrix = None, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
+
+        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
 
         Args:
             X: (n, d).
