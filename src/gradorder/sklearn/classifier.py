@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, Problem, SoFar, outputs_of
+from gradorder.sklearn.estimator import (
+    Matrix,
+    OrderedLinearModel,
+    Patience,
+    Problem,
+    SoFar,
+    held_out_weights,
+    outputs_of,
+)
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Trained
 
@@ -281,7 +289,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         if self.early_stopping:
             split = StratifiedShuffleSplit(test_size=self.validation_fraction, random_state=seed)
             training, held_out = next(split.split(X, labels))
-            problems = [self._stopped(each, X[held_out], held_out, weights[held_out], training) for each in problems]
+            weights = held_out_weights(weights[held_out])
+            problems = [self._stopped(each, X[held_out], held_out, weights, training) for each in problems]
             X = X[training]  # noqa: N806
         return self._train(X, problems, so_far, loss=_LOSSES[self.loss], seed=seed, num_epochs=num_epochs)
 

@@ -278,6 +278,16 @@ class Patience:
         return self.tol > -np.inf and self.num_without_progress >= self.num_epochs
 
 
+def held_out_weights(weights: Array) -> Array:
+    """The sample weights of held-out examples, which have no score where all are zero."""
+    if not weights.any():
+        raise ValueError(
+            f"sample_weight must not be zero for all {len(weights)} examples that early_stopping holds out: "
+            "leave out examples of weight zero, or use a larger validation_fraction"
+        )
+    return weights
+
+
 def problem_seed(seed: int, problem: int) -> int:
     """The seed of one of the models of a fit, 64 bits."""
     return int(np.random.SeedSequence((seed, problem)).generate_state(1, np.uint64)[0])
@@ -299,9 +309,16 @@ def _checked_init(name: str, values: Matrix, shape: tuple[int, ...]) -> Array:
     if values is None:
         return np.zeros(shape)
     array = np.asarray(values, dtype=np.float64)
-    if array.size != np.prod(shape):
+    if _longer_than_one(array.shape) != _longer_than_one(shape):
         raise ValueError(f"{name} must be of shape {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     return array.reshape(shape)
+
+
+def _longer_than_one(shape: tuple[int, ...]) -> list[int]:
+    """A vector may lie or stand; a matrix may not."""
+    return [length for length in shape if length != 1]
 
 
 def _mean_curve(curves: list[list[float]]) -> list[float]:

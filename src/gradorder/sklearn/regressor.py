@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, Problem, SoFar, outputs_of
+from gradorder.sklearn.estimator import (
+    Matrix,
+    OrderedLinearModel,
+    Patience,
+    Problem,
+    SoFar,
+    held_out_weights,
+    outputs_of,
+)
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Trained
 
@@ -197,7 +205,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         if self.early_stopping:
             split = ShuffleSplit(test_size=self.validation_fraction, random_state=seed)
             training, held_out = next(split.split(X))
-            stop = Patience(_r2_on(X[held_out], y[held_out], weights[held_out]), self.tol, self.n_iter_no_change)
+            score = _r2_on(X[held_out], y[held_out], held_out_weights(weights[held_out]))
+            stop = Patience(score, self.tol, self.n_iter_no_change)
             X, y, weights = X[training], y[training], weights[training]  # noqa: N806
         problem = Problem(y, weights, stop)
         return self._train(X, [problem], so_far, loss=_LOSSES[self.loss], seed=seed, num_epochs=num_epochs)
