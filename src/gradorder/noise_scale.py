@@ -19,6 +19,9 @@ from gradorder import checks
 from gradorder.ranks import Ranks
 from gradorder.scores.observe import SeenGradients
 
+_ROUNDING = 0.05
+"""Of gradients in half precision, relative; a sum in place of a mean is off by the batch size."""
+
 
 @final
 class NoiseScale:
@@ -51,12 +54,15 @@ class NoiseScale:
         self._smoothing = smoothing
         self._noise = self._signal = self._weight = 0.0
         self._batch_size = 0
+        self._num_left_out = 0
         self.num_steps = 0
         self.last = math.nan
         """tr(S) / |G|^2 of the last step alone."""
 
     def update(self, seen: SeenGradients) -> None:
         """Take in the training step that was just observed.
+
+        A step with a gradient that is not finite, as `GradScaler` makes them, is left out and counted in the text.
 
         With several processes call it on all of them: each has a slice of the batch, and their estimates are averaged.
         """
@@ -66,24 +72,30 @@ class NoiseScale:
         """The same from numbers: the norm of each example's gradient, and that of their mean.
 
         Raises:
-            ValueError: there is one example only, whose gradient says nothing about noise.
+            ValueError: there is one example only, whose gradient says nothing about noise; a norm is negative; or the
+                second is larger than the mean of the first, as that of a mean never is.
         """
-        size = len(norms)
-        if norms.ndim != 1 or size < 2:  # noqa: PLR2004 - noise is a difference
-            raise ValueError(
-                f"norms must hold at least two examples' norms, shape (B,), got shape {tuple(norms.shape)}"
-            )
-        each, whole = float(norms.double().square().mean()), float(batch_gradient_norm) ** 2
-        noise, signal = size / (size - 1) * (each - whole), (size * whole - each) / (size - 1)
         ranks = Ranks.of_process_group()
+        with ranks.failing_together("NoiseScale.add"):
+            each, whole = _checked(norms, batch_gradient_norm)
+        size = len(each)
+        square, whole_square = float(each.square().mean()), whole * whole
+        noise, signal = size / (size - 1) * (square - whole_square), (size * whole_square - square) / (size - 1)
         if ranks.is_connected:
             numbers = torch.tensor([noise, signal], dtype=torch.float64)
             gathered = ranks.gathered(torch.arange(2), numbers)[1].view(-1, 2)
             noise, signal = gathered.mean(0).tolist()
+        self._batch_size = size * ranks.num if ranks.is_connected else size
+        self._smooth(noise, signal)
+
+    def _smooth(self, noise: float, signal: float) -> None:
+        if not (math.isfinite(noise) and math.isfinite(signal)):  # on one process is on all: the mean is theirs
+            self._num_left_out += 1
+            self.last = math.nan
+            return
         self._noise = self._smoothing * self._noise + (1 - self._smoothing) * noise
         self._signal = self._smoothing * self._signal + (1 - self._smoothing) * signal
         self._weight = self._smoothing * self._weight + (1 - self._smoothing)
-        self._batch_size = size * ranks.num if ranks.is_connected else size
         self.last = noise / signal if signal > 0 else math.nan
         self.num_steps += 1
 
@@ -103,7 +115,14 @@ class NoiseScale:
         return self._signal / self._weight if self._weight else math.nan
 
     def __str__(self) -> str:
-        """What it says about the batch size, in one sentence."""
+        """What it says about the batch size, in one sentence, and how many steps were left out."""
+        if not self._num_left_out:
+            return self._verdict()
+        return f"{self._verdict()} Steps left out, with a gradient that was not finite: {self._num_left_out}."
+
+    def _verdict(self) -> str:
+        if not self.num_steps:
+            return "No step has been taken in: no batch size follows."
         if math.isnan(self.value):
             return f"After {self.num_steps} steps the gradient cannot be told from its noise: no batch size follows."
         size, value = self._batch_size, self.value
@@ -113,3 +132,22 @@ class NoiseScale:
         if size < value / 2:
             return f"{about}: a larger batch would make more progress with each step, for hardly more examples."
         return f"{about}: the two are about equal, so neither steps nor examples are wasted."
+
+
+def _checked(norms: torch.Tensor, batch_gradient_norm: torch.Tensor | float) -> tuple[torch.Tensor, float]:
+    """Both in double precision; what is not finite is not refused."""
+    each = torch.as_tensor(norms).detach().double()
+    if each.ndim != 1 or len(each) < 2:  # noqa: PLR2004 - noise is a difference
+        raise ValueError(f"norms must hold at least two examples' norms, shape (B,), got shape {tuple(each.shape)}")
+    if bool((each < 0).any()):
+        raise ValueError(f"norms must not be negative, got {float(each.min())}")
+    whole = float(batch_gradient_norm)
+    if whole < 0:
+        raise ValueError(f"batch_gradient_norm must not be negative, got {whole}")
+    mean = float(each.mean())
+    if (1 + _ROUNDING) * mean < whole < math.inf:  # a sum of finite gradients may have overflowed
+        raise ValueError(
+            f"batch_gradient_norm must be the norm of the mean of the examples' gradients, which is never larger than "
+            f"the mean of their norms, here {mean:.6g}, got {whole:.6g}: was it the norm of their sum?"
+        )
+    return each, whole

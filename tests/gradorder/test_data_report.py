@@ -139,6 +139,12 @@ def test_what_is_missing_is_said():
         go.data_report(sampler, suspect_above=-1)
     with pytest.raises(ValueError, match="labels"):
         go.data_report(sampler)
+    with pytest.raises(ValueError, match=r"labels must hold at least two classes .*got one class: give suspect_above"):
+        go.data_report(sampler, labels=[3, 3, 3, 3])
+    for labels in ([0, 1, 0], False):
+        with pytest.raises(ValueError, match="labels must hold one label per example: expected 4, got"):
+            go.data_report(sampler, labels=labels, suspect_above=1.0)
+    assert len(go.data_report(sampler, labels=[3, 3, 3, 3], suspect_above=1.0).suspects) == 0
 
 
 # ------------------------------------------------------------------------------------------------ the page
@@ -185,6 +191,41 @@ def test_a_page_of_thumbnails_that_fetches_nothing(tmp_path):
 def test_labels_that_were_given_are_shown(tmp_path):
     told(LOSSES, dataset=pictures(), labels=list("ababab")).write_page(tmp_path / "page.html")
     assert "<dt>label</dt><dd>b</dd>" in (tmp_path / "page.html").read_text()
+
+
+def shown_labels(report, path):
+    """By the example's number, of all examples on the page."""
+    report.write_page(path)
+    shown = re.findall(r"<dt>example</dt><dd>(\d+)</dd><dt>label</dt><dd>(.*?)</dd>", path.read_text())
+    return {int(example): label for example, label in shown}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series([7, 8, 9, 7, 8, 9], index=[5, 4, 3, 2, 1, 0]),
+        pd.Series([7, 8, 9, 7, 8, 9], index=list("abcdef")),
+        torch.tensor([7, 8, 9, 7, 8, 9]),
+        [7, 8, 9, 7, 8, 9],
+    ],
+    ids=["index backwards", "index of text", "tensor", "list"],
+)
+def test_a_label_belongs_to_the_example_at_its_place(labels, tmp_path):
+    expected = dict(enumerate("789789"))
+    for bound in (None, 0.5):
+        report = told(LOSSES, dataset=pictures(), labels=labels, suspect_above=bound)
+        assert shown_labels(report, tmp_path / "page.html") == expected
+
+
+def test_the_datasets_own_labels_may_be_asked_for(tmp_path):
+    data = list(zip(torch.zeros(6, 1, 4, 4), torch.arange(6) % 2, strict=True))
+
+    class WithTargets(list):
+        targets = torch.arange(6) % 2
+
+    report = told(LOSSES, dataset=WithTargets(data), labels=True)
+    assert report.suspects.tolist() == told(LOSSES).suspects.tolist()
+    assert shown_labels(report, tmp_path / "page.html") == dict(enumerate("010101"))
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (1, 5, 7)])

@@ -90,6 +90,61 @@ def test_bad_numbers_are_refused():
         go.NoiseScale().add(torch.ones(1), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("norms", "whole", "message"),
+    [
+        (torch.tensor([1.0, 2.0, 3.0]), 5.0, r"never larger than the mean of their norms, here 2, got 5.*their sum\?"),
+        (torch.tensor([1.0, -2.0, 3.0]), 0.5, r"norms must not be negative, got -2.0"),
+        (torch.tensor([1.0, 2.0]), -0.5, r"batch_gradient_norm must not be negative, got -0.5"),
+        (torch.tensor(1.0), 1.0, "at least two examples"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_and_change_nothing(norms, whole, message):
+    noise = go.NoiseScale()
+    noise.add(torch.ones(4), 0.9)
+    before = noise.value
+    with pytest.raises(ValueError, match=message):
+        noise.add(norms, whole)
+    assert (noise.num_steps, noise.value) == (1, before)
+
+
+def test_equal_gradients_are_no_mistake_whatever_the_rounding():
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        norms = torch.full((7,), 0.1, dtype=dtype)
+        go.NoiseScale().add(norms, norms.float().mean() * (1 + 2 * torch.finfo(dtype).eps))
+    noise = go.NoiseScale()
+    noise.add(torch.zeros(4), 0.0)
+    noise.add([1.0, 1.0], 1.0)
+    assert noise.num_steps == 2
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_step_that_overflowed_is_left_out_and_counted(bad):
+    noise, clean = go.NoiseScale(), go.NoiseScale()
+    assert "No step" in str(noise)
+    for _ in range(3):
+        for each in (noise, clean):
+            each.add(torch.ones(4), 0.9)
+        noise.add(torch.tensor([1.0, bad]), 0.5)
+        noise.add([bad, bad], bad)
+        noise.add([1.0, 1.0], bad)
+        assert math.isnan(noise.last)
+    assert (noise.value, noise.num_steps) == (clean.value, 3)
+    assert str(noise).startswith("The noise scale is about")
+    assert str(noise).endswith("not finite: 9.")
+    assert "not finite" not in str(clean)
+
+
+def test_a_training_step_that_overflowed_is_left_out():
+    model, noise = network(), go.NoiseScale()
+    with go.observe_gradient_norms(model, batch_gradient=True) as seen:
+        for scale in (1.0, math.inf, 1.0):
+            (scale * seen.losses(go.cross_entropy(model, BATCH)).mean()).backward()
+            noise.update(seen)
+    assert noise.num_steps == 2
+    assert str(noise).endswith("not finite: 1.")
+
+
 def test_a_gradient_that_is_all_noise_gives_no_number():
     noise = go.NoiseScale()
     noise.add(torch.ones(4), 0.1)  # |g|^2 below what noise alone would give
@@ -113,6 +168,25 @@ def averaged():
     noise = go.NoiseScale()
     noise.add(torch.full((4,), [2.0, 4.0][rank]), [1.5, 3.0][rank])
     return noise.noise, noise.signal
+
+
+def one_overflows():
+    rank = torch.distributed.get_rank()
+    noise = go.NoiseScale()
+    noise.add(torch.ones(4), 0.9)
+    noise.add(torch.full((4,), [2.0, math.inf][rank]), 1.5)
+    with pytest.raises(ValueError, match=["failed on rank 1", "never larger"][rank]):
+        noise.add(torch.ones(4), [0.9, 4.0][rank])
+    return noise.num_steps, noise.value, str(noise)
+
+
+@pytest.mark.slow
+def test_a_step_that_overflowed_on_one_process_is_left_out_on_all():
+    alone = go.NoiseScale()
+    alone.add(torch.ones(4), 0.9)
+    for num_steps, value, text in processes.run(one_overflows, 2):
+        assert (num_steps, value) == (1, pytest.approx(alone.value))
+        assert text.endswith("not finite: 1.")
 
 
 @pytest.mark.slow

@@ -98,6 +98,11 @@ def advise(
     size = min(checks.integer("batch_size", batch_size, minimum=1), length)
     checks.integer("probe_batches", probe_batches, minimum=1)
     checks.integer("seed", seed, minimum=0)
+    if optimizer is not None and not callable(optimizer):
+        raise ValueError(
+            "optimizer must make an optimizer from a list of parameters, such as torch.optim.AdamW, got one of type "
+            f"{type(optimizer).__name__}: the probe trains a copy of the model"
+        )
     model = with_whole_parameters(unwrapped(model))
     stopwatch = _Stopwatch(clock or _clock_for(device_of(model)), device_of(model))
     with random_state_kept({device_of(model)}):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from gradorder import checks
@@ -36,14 +38,14 @@ def data_report(
     Args:
         sampler: after training, with `record_history()` called before it and every loss given to `step`.
         dataset: the examples, for thumbnails and for its labels; the sampler's own if not given.
-        labels: one label per example, if the dataset does not keep them as `targets` or `labels`.
+        labels: one label per example, if the dataset does not keep them as `targets` or `labels`; True for those.
         suspect_above: the mean loss over training above which a label is suspected to be wrong; ln C for the C classes
             of the labels if not given.
 
     With several processes call it after `set_epoch` or `state_dict`, which bring together what they know.
 
     Raises:
-        ValueError: no history was recorded, or there are neither labels nor a bound.
+        ValueError: no history was recorded, there are neither labels nor a bound, or not one label per example.
 
     Example:
         >>> import gradorder as go
@@ -64,10 +66,29 @@ def data_report(
     num_examples = checks.map_style_length("dataset", data)
     if num_examples != sampler.num_examples:
         raise ValueError(f"dataset must hold the sampler's {sampler.num_examples} examples, got {num_examples}")
+    given = None if labels is None or labels is True else _one_per_example(labels, num_examples)
     if suspect_above is None:
-        classes = Classes.of(True if labels is None else labels, data, num_examples)
-        suspect_above = math.log(len(classes.counts))
-    return DataReport(history, data, checks.positive("suspect_above", suspect_above), labels)
+        suspect_above = _loss_of_guessing(Classes.of(True if given is None else given, data, num_examples))
+    return DataReport(history, data, checks.positive("suspect_above", suspect_above), given)
+
+
+def _one_per_example(labels: Any, num_examples: int) -> npt.NDArray[Any]:  # noqa: ANN401 - anything array-like
+    """As an array, where i is the place of an example; a pandas Series would look it up in its index."""
+    values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    if values.ndim == 0 or len(values) != num_examples:
+        raise ValueError(
+            f"labels must hold one label per example: expected {num_examples}, got an array of shape {values.shape}"
+        )
+    return values
+
+
+def _loss_of_guessing(classes: Classes) -> float:
+    if len(classes.counts) == 1:
+        raise ValueError(
+            f"{classes.source} must hold at least two classes for a bound of ln C on the loss, got one class: "
+            "give suspect_above"
+        )
+    return math.log(len(classes.counts))
 
 
 @final
@@ -79,7 +100,7 @@ class DataReport:
         history: what training has seen of every example.
         dataset: the examples.
         suspect_above: the mean loss above which a label is suspected.
-        labels: one for each example, if given.
+        labels: one for each example, if given; an array.
     """
 
     history: History

@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, Problem, SoFar, outputs_of
+from gradorder.sklearn.estimator import (
+    Matrix,
+    OrderedLinearModel,
+    Patience,
+    Problem,
+    SoFar,
+    held_out_weights,
+    outputs_of,
+)
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Trained
 
@@ -60,7 +68,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         start_epoch: epochs before it are random and complete.
         schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
-            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
+            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
+            eta0 / sqrt(1 + t / 1000).
         eta0: the first step size. If not given 1 / mean_i(||x_i||^2 + 1), and half of it for "modified_huber".
             Not with a schedule object, which has its own.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
@@ -183,6 +192,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
     def partial_fit(self, X: Matrix, y: Matrix, classes: Matrix = None, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
 
+        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
+
         Args:
             X: (n, d).
             y: (n,), labels out of `classes`.
@@ -278,7 +289,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         if self.early_stopping:
             split = StratifiedShuffleSplit(test_size=self.validation_fraction, random_state=seed)
             training, held_out = next(split.split(X, labels))
-            problems = [self._stopped(each, X[held_out], held_out, weights[held_out], training) for each in problems]
+            weights = held_out_weights(weights[held_out])
+            problems = [self._stopped(each, X[held_out], held_out, weights, training) for each in problems]
             X = X[training]  # noqa: N806
         return self._train(X, problems, so_far, loss=_LOSSES[self.loss], seed=seed, num_epochs=num_epochs)
 

@@ -56,6 +56,10 @@ class SoFar:
     average: Model | None = None
     progress: Progress = Progress(step=0, epoch=0)  # noqa: RUF009 - a tuple
     curve: list[float] = field(default_factory=list)
+    rows: step_sizes.Rows = step_sizes.Rows()  # noqa: RUF009 - a tuple
+    """That the model was trained on."""
+    is_stream: bool = False
+    """Whether others may follow, as in `partial_fit`."""
 
 
 class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-learn has no types
@@ -161,10 +165,10 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
     def _so_far(self, shape: tuple[int, ...]) -> SoFar:
         """Where `partial_fit` goes on."""
         if not hasattr(self, "coef_"):
-            return SoFar(Model(np.zeros(shape), np.zeros(shape[:-1] or 1)))
+            return SoFar(Model(np.zeros(shape), np.zeros(shape[:-1] or 1)), is_stream=True)
         model = Model(_dense(self.coef_), self.intercept_)
         progress = Progress(int(self.t_) - 1, self._num_epochs)
-        return SoFar(self._unaveraged or model, model, progress, self.loss_curve_)
+        return SoFar(self._unaveraged or model, model, progress, self.loss_curve_, self._rows, is_stream=True)
 
     def _set(self, trained: list[Trained], so_far: SoFar, dtype: np.dtype[Any]) -> None:
         last = self._joined([each.model for each in trained])
@@ -195,19 +199,20 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
         trained = []
         for k, (problem, model, average) in enumerate(zip(problems, self._split(so_far.model), averages, strict=True)):
             examples = examples_of(problem.targets, problem.weights, norms, fit_intercept=self.fit_intercept)
-            rule, ordering, sizes = self._rule(examples, loss, problem_seed(seed, k))
+            self._rows = so_far.rows.and_then(loss, examples)  # the same for every problem
+            sizes = step_sizes.step_sizes_of(
+                self.schedule, self.eta0, self._rows.eta0(loss), None if so_far.is_stream else len(examples)
+            )
+            rule, ordering = self._rule(len(examples), loss, problem_seed(seed, k), sizes)
             if problem.stop:
                 rule = rule._replace(tol=-np.inf)
             training = Training(X, examples, model, average, rule, ordering, sizes, so_far.progress)
             trained.append(training.run(num_epochs, problem.stop))
         return trained
 
-    def _rule(self, examples: Array, loss: int, key: int) -> tuple[Rule, Ordering, step_sizes.StepSizes]:
-        num_examples = len(examples)
+    def _rule(self, num_examples: int, loss: int, key: int, sizes: step_sizes.StepSizes) -> tuple[Rule, Ordering]:
         ordering, flips = order_rules.ordering_of(self.ordering)
         order_rules.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
-        default = step_sizes.default_eta0(loss, examples)
-        sizes = step_sizes.step_sizes_of(self.schedule, self.eta0, default, num_examples)
         alpha = float(self.alpha) if self.penalty else 0.0
         l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty, 0.0)
         rule = Rule(
@@ -227,7 +232,7 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
             patience=int(self.n_iter_no_change),
             **step_sizes.formula_of(sizes)._asdict(),
         )
-        return rule, ordering, sizes
+        return rule, ordering
 
     def _batch_size(self, num_examples: int) -> int:
         if self.batch_size is None:
@@ -273,6 +278,16 @@ class Patience:
         return self.tol > -np.inf and self.num_without_progress >= self.num_epochs
 
 
+def held_out_weights(weights: Array) -> Array:
+    """The sample weights of held-out examples, which have no score where all are zero."""
+    if not weights.any():
+        raise ValueError(
+            f"sample_weight must not be zero for all {len(weights)} examples that early_stopping holds out: "
+            "leave out examples of weight zero, or use a larger validation_fraction"
+        )
+    return weights
+
+
 def problem_seed(seed: int, problem: int) -> int:
     """The seed of one of the models of a fit, 64 bits."""
     return int(np.random.SeedSequence((seed, problem)).generate_state(1, np.uint64)[0])
@@ -294,9 +309,16 @@ def _checked_init(name: str, values: Matrix, shape: tuple[int, ...]) -> Array:
     if values is None:
         return np.zeros(shape)
     array = np.asarray(values, dtype=np.float64)
-    if array.size != np.prod(shape):
+    if _longer_than_one(array.shape) != _longer_than_one(shape):
         raise ValueError(f"{name} must be of shape {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     return array.reshape(shape)
+
+
+def _longer_than_one(shape: tuple[int, ...]) -> list[int]:
+    """A vector may lie or stand; a matrix may not."""
+    return [length for length in shape if length != 1]
 
 
 def _mean_curve(curves: list[list[float]]) -> list[float]:

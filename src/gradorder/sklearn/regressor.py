@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gradorder.orderings import Ordering
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.estimator import Matrix, OrderedLinearModel, Patience, Problem, SoFar, outputs_of
+from gradorder.sklearn.estimator import (
+    Matrix,
+    OrderedLinearModel,
+    Patience,
+    Problem,
+    SoFar,
+    held_out_weights,
+    outputs_of,
+)
 from gradorder.sklearn.step_sizes import StepSizes
 from gradorder.sklearn.training import Model, Trained
 
@@ -43,7 +51,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         start_epoch: epochs before it are random and complete.
         schedule: a schedule of the library such as `gradorder.InversePerStep(0.1)`, a function of step and epoch, or a
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
-            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples.
+            "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
+            eta0 / sqrt(1 + t / 1000).
         eta0: the first step size. If not given 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more than
             1 / max_i(s_i), so that one update never overshoots; for "quartic" over 12 max y^2 + 2. Not with a schedule
             object, which has its own.
@@ -163,6 +172,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
     def partial_fit(self, X: Matrix, y: Matrix, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
 
+        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
+
         Args:
             X: (n, d).
             y: (n,).
@@ -194,7 +205,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         if self.early_stopping:
             split = ShuffleSplit(test_size=self.validation_fraction, random_state=seed)
             training, held_out = next(split.split(X))
-            stop = Patience(_r2_on(X[held_out], y[held_out], weights[held_out]), self.tol, self.n_iter_no_change)
+            score = _r2_on(X[held_out], y[held_out], held_out_weights(weights[held_out]))
+            stop = Patience(score, self.tol, self.n_iter_no_change)
             X, y, weights = X[training], y[training], weights[training]  # noqa: N806
         problem = Problem(y, weights, stop)
         return self._train(X, [problem], so_far, loss=_LOSSES[self.loss], seed=seed, num_epochs=num_epochs)

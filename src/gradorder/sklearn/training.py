@@ -1,5 +1,6 @@
 """One training run of one model, epoch after epoch: in one compiled call where the loop knows the order by itself."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -120,7 +121,7 @@ class Training:
         """Train for at most so many epochs; `stop` is asked after each.
 
         Raises:
-            ValueError: the weights are no longer finite.
+            ValueError: the weights are no longer finite, or a step size is not, or is negative.
         """
         curve = np.empty(num_epochs)
         done, status = 0, compiled.FINISHED
@@ -146,7 +147,7 @@ class Training:
     def _run_epochs(self, curve: Array, num_epochs: int) -> int:
         step, epoch = self.progress
         if self.rule.schedule == compiled.GIVEN_SIZES:
-            sizes = [float(self.step_sizes(step + k, epoch)) for k in range(self._num_steps(epoch))]
+            sizes = [self._given_size(step + k, epoch) for k in range(self._num_steps(epoch))]
             self._plan = self._plan._replace(sizes=np.array(sizes))
         if self._asks_ordering(epoch):
             status, epoch, step = self._run_given_order(curve)
@@ -161,6 +162,15 @@ class Training:
             raise ValueError(self._divergence(step, epoch))
         self.progress = Progress(step, epoch)
         return status
+
+    def _given_size(self, step: int, epoch: int) -> float:
+        size = float(self.step_sizes(step, epoch))
+        if not 0 <= size < math.inf:
+            raise ValueError(
+                f"schedule must give step sizes that are finite and not negative, got {size} at step {step} "
+                f"(epoch {epoch})"
+            )
+        return size
 
     def _is_finite(self) -> bool:
         return bool(np.isfinite(self._state.weights).all() and np.isfinite(self._state.intercepts).all())

@@ -284,3 +284,12 @@ def test_bad_losses_say_so():
     frozen, dataset = line([1.0, 2.0])
     with pytest.raises(ValueError, match="model must have a parameter to train"):
         go.advise(frozen.requires_grad_(requires_grad=False), dataset, losses=go.squared_error)
+
+
+def test_an_optimizer_of_the_model_itself_is_refused():
+    model = nn.Linear(4, 3)
+    data = TensorDataset(torch.randn(8, 4), torch.arange(8) % 3)
+    with pytest.raises(
+        ValueError, match=r"optimizer must make an optimizer from a list.*got one of type SGD: the probe"
+    ):
+        go.advise(model, data, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))

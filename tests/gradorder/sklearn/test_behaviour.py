@@ -158,6 +158,48 @@ def test_partial_fit_counts_epochs_for_schedule_and_start():
     assert estimator.t_ == at_once.t_ == 601
 
 
+def in_parts(estimator, targets, size, num_passes=1):
+    classes = {} if isinstance(estimator, OrderedSGDRegressor) else {"classes": np.unique(targets)}
+    model = clone(estimator)
+    for begin in list(range(0, len(targets), size)) * num_passes:
+        model.partial_fit(INPUTS[begin : begin + size], targets[begin : begin + size], **classes)
+    return model
+
+
+@both
+def test_partial_fit_takes_the_same_steps_however_the_rows_are_cut(estimator, targets):
+    estimator = clone(estimator).set_params(ordering="sequential", eta0=0.01)
+    whole = in_parts(estimator, targets, 200)
+    for size in (1, 3, 50):
+        parts = in_parts(estimator, targets, size)
+        np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9)
+        assert parts.t_ == whole.t_ == 201
+
+
+@both
+def test_partial_fit_by_default_is_as_good_as_a_fit_however_the_rows_are_cut(estimator, targets):
+    good = clone(estimator).set_params(max_iter=5).fit(INPUTS, targets).score(INPUTS, targets) - 0.05
+    for size in (1, 10, 200):
+        assert in_parts(estimator, targets, size, num_passes=5).score(INPUTS, targets) > good > 0.8
+
+
+def test_partial_fit_never_oversteps_a_row_longer_than_those_before():
+    """Nor one after it: the longest row so far limits the step."""
+    model = OrderedSGDRegressor(alpha=0, fit_intercept=False)
+    for length in (1.0, 1e3, 1.0):
+        model.partial_fit([[length]], [length])
+        assert 0 < model.coef_[0] <= 1
+
+
+@both
+def test_partial_fit_goes_on_after_a_pickle_and_after_a_fit(estimator, targets):
+    parts, fitted = in_parts(estimator, targets, 50), clone(estimator).fit(INPUTS, targets)
+    for model in (parts, fitted):
+        again = pickle.loads(pickle.dumps(model)).partial_fit(INPUTS[:9], targets[:9])  # noqa: S301 - our own
+        np.testing.assert_array_equal(again.coef_, model.partial_fit(INPUTS[:9], targets[:9]).coef_)
+    np.testing.assert_array_equal(fitted.fit(INPUTS, targets).coef_, clone(estimator).fit(INPUTS, targets).coef_)
+
+
 # Defaults -------------------------------------------------------------------------------------------------------------
 
 

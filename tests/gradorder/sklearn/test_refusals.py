@@ -67,3 +67,47 @@ def test_what_they_need_not_refuse_they_take():
         (go.Undecided(go.Revisiting(go.PlackettLuce(), every=4)), 0.5),
     ]:
         OrderedSGDRegressor(batch_size=10, ordering=ordering, keep=keep, max_iter=3, tol=None).fit(INPUTS, TARGETS)
+
+
+LABELS = np.arange(40) % 3  # with 2 features: coef_ is (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("classes", "start", "message"),
+    [
+        (LABELS, {"coef_init": np.arange(6.0).reshape(2, 3)}, r"coef_init must be of shape \(3, 2\), got \(2, 3\)"),
+        (LABELS, {"coef_init": np.arange(6.0)}, r"coef_init must be of shape \(3, 2\), got \(6,\)"),
+        (LABELS, {"coef_init": np.full((3, 2), np.nan)}, "coef_init must be finite, got nan"),
+        (CLASSES, {"coef_init": [1.0, -np.inf]}, "coef_init must be finite, got -inf"),
+        (CLASSES, {"intercept_init": np.nan}, "intercept_init must be finite, got nan"),
+    ],
+)
+def test_where_no_fit_can_start(classes, start, message):
+    with pytest.raises(ValueError, match=message):
+        OrderedSGDClassifier(max_iter=1, tol=None).fit(INPUTS, classes, **start)
+
+
+def test_a_vector_to_start_from_may_lie_or_stand():
+    fits = [
+        OrderedSGDRegressor(max_iter=1, tol=None, random_state=0).fit(INPUTS, TARGETS, coef_init=start)
+        for start in ([1.0, 2.0], [[1.0, 2.0]], [[1.0], [2.0]])
+    ]
+    for each in fits[1:]:
+        np.testing.assert_array_equal(each.coef_, fits[0].coef_)
+
+
+@pytest.mark.parametrize("size", [-0.001, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [OrderedSGDRegressor, OrderedSGDClassifier])
+def test_a_step_size_that_is_none_is_refused_with_its_step(make, size):
+    estimator = make(schedule=lambda step, epoch: size if step == 45 else 0.0)
+    with pytest.raises(ValueError, match=rf"schedule must give step sizes .* got {size} at step 45 \(epoch 1\)"):
+        estimator.set_params(max_iter=3, tol=None).fit(INPUTS, CLASSES)
+    assert not hasattr(estimator, "coef_")
+
+
+@pytest.mark.parametrize("make", [OrderedSGDRegressor, OrderedSGDClassifier])
+def test_held_out_examples_need_a_weight(make):
+    weights = np.r_[np.ones(1), np.zeros(39)]
+    estimator = make(early_stopping=True, random_state=0)
+    with pytest.raises(ValueError, match="sample_weight must not be zero for all 4 examples that early_stopping holds"):
+        estimator.fit(INPUTS, CLASSES, sample_weight=weights)

@@ -52,4 +52,4 @@ def step_size(rule: Rule, sizes: Array, position: int, step: int, epoch: int) ->
         return rule.a / (1 + count / rule.scale)
     if rule.schedule == INVERSE_PER_EPOCH:
         return rule.a / (1 + count)
-    return rule.a / math.sqrt(1 + count)
+    return rule.a / math.sqrt(1 + count / rule.scale)
