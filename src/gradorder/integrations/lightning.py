@@ -212,16 +212,16 @@ def sampler_of(trainer: Trainer) -> OrderedSampler:
 def _check_epochs(trainer: Trainer, sampler: OrderedSampler) -> None:
     """Warn where the run is not as long as the sampler was told: a step size that follows its progress would suffer."""
     epochs, trained = sampler.epochs, trainer.max_epochs
-    if (
-        epochs is None or epochs == trained or trained is None or trained < 0 or trainer.max_steps >= 0
-    ):  # then steps end it
+    if trained is None or trained < 0 or trainer.max_steps >= 0:  # it is not epochs that end the run
+        return
+    if epochs is None or epochs == trained:
         return
     so = (
         "stays at its end, most often 0" if epochs < trained else "does not come to its end, unless another fit goes on"
     )
     warnings.warn(
-        f"the sampler was built with epochs={epochs}, and the trainer has max_epochs={trained}: a step size that follows "
-        f"the run's progress, as with go.ProgressLR, {so}",
+        f"the sampler was built with epochs={epochs}, and the trainer has max_epochs={trained}: a step size that "
+        f"follows the run's progress, as with go.ProgressLR, {so}",
         stacklevel=2,
     )
 
