@@ -798,6 +798,32 @@ def test_functions_of_ones_own(body, method):
     (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
 
 
+def halving(name):
+    """A function of one's own under some name, which sends half of what it gets."""
+    methods = {"forward": lambda ctx, x: x * 1.0, "backward": lambda ctx, gradient: gradient * 0.5}
+    return type(name, (torch.autograd.Function,), {key: staticmethod(method) for key, method in methods.items()})
+
+
+@by_both_methods
+@pytest.mark.parametrize("name", ["Clone", "View", "T", "Expand", "_DDPSink", "RegisterPostBackwardFunction"])
+def test_functions_of_ones_own_named_as_those_of_torch(name, method):
+    own = halving(name).apply
+    model = with_head(lambda m, x: F.linear(x, own(m.body.weight), m.body.bias), body=nn.Linear(4, 4))
+    batch = vectors()
+    norms = method(model, batch)
+    (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
+
+
+@by_both_methods
+def test_a_function_of_ones_own_that_mixes_examples_under_a_name_of_torch(method):
+    own = type("Round", (torch.autograd.Function,), {
+        "forward": staticmethod(lambda ctx, x: x.round()), "backward": staticmethod(lambda ctx, g: g / g.norm())
+    }).apply  # fmt: skip
+    model, batch = with_head(lambda m, x: own(3 * m.body(x)), body=nn.Linear(4, 4)), vectors()
+    norms = method(model, batch)
+    (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
+
+
 @by_both_methods
 @pytest.mark.parametrize("use_reentrant", [True, False])
 def test_checkpointed_activations(use_reentrant, method):

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 
 from gradorder.errors import is_out_of_memory
 from gradorder.scores.graph.place import Place, Shape, UnprovenError, broadcast
@@ -19,6 +20,12 @@ Node = Any
 """A node of torch's autograd graph; what it saves differs from kind to kind."""
 
 LEAF = "AccumulateGrad"
+_HANDED_ON = ("_DDPSink", "RegisterPostBackwardFunction")
+"""Of torch's wrappers for several processes."""
+GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_default"
+"""The product of rows in groups in Python: transformers' own, for a torch that has none (2.6)."""
+_IN_PYTHON = frozenset([*_HANDED_ON, GROUPED_FALLBACK])
+"""The functions in Python that are known; their classes are made by modules of torch."""
 LAYOUTS = frozenset(
     [
         "T",
@@ -105,7 +112,12 @@ def kind_of(node: Node) -> str:
 
 @cache
 def _kind(node_type: type) -> str:
-    return re.sub(r"Backward\d*$", "", node_type.__name__)
+    """A function in Python keeps its "Backward", which no kind of ours has: its name is anybody's choice."""
+    kind = re.sub(r"Backward\d*$", "", node_type.__name__)
+    if not issubclass(node_type, BackwardCFunction):
+        return kind
+    module = node_type._forward_cls.__module__  # type: ignore[attr-defined] # noqa: SLF001 - no public way
+    return kind if kind in _IN_PYTHON and module.startswith("torch.") else node_type.__name__
 
 
 def output_shape(node: Node, number: int) -> Shape:
@@ -410,10 +422,6 @@ def _grouped_product(step: Step) -> list[Place | None]:
     return [step.place, None, *([None] * (len(step.edges) - 2))]
 
 
-GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_default"
-"""The same product in Python: transformers' own, for a torch that has none (2.6)."""
-
-
 def group_ends(step: Step) -> torch.Tensor | None:
     """Where each group of rows ends."""
     ends: torch.Tensor | None = step.node.offs if step.kind == GROUPED_FALLBACK else step.saved("offs")
@@ -602,7 +610,7 @@ OPERATIONS: dict[str, Rule] = {
         "ToCopy Tril Triu Trunc Where Xlogy Expand Erfinv",
     ),
     **_named(_as_numbers, "ViewAsReal ViewAsComplex"),
-    **_named(_handed_on, "_DDPSink RegisterPostBackwardFunction"),
+    **dict.fromkeys(_HANDED_ON, _handed_on),
     **_named(
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.autograd.function import BackwardCFunction
 
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.layers import LayerStep
@@ -197,6 +198,8 @@ def _leaves(node: Node, size: int, seen: set[Node]) -> Iterator[torch.Tensor]:
             yield node.variable
         else:
             _check_no_batch(node, size)
+            if isinstance(node, BackwardCFunction):
+                raise UnprovenError(f"{kind_of(node)}: what all examples share goes through it, and it is in Python")
             stack.extend(child for child, _ in node.next_functions)
     seen |= own
 
