@@ -672,6 +672,16 @@ def test_complex_parameters(method):
     assert_right_or_refused(method(model, batch), alone_as_it_is(model, batch))
 
 
+@by_both_methods
+@pytest.mark.parametrize("positions", [1, 3, 50], ids="{} positions".format)
+def test_a_complex_matrix(positions, method):
+    """Few positions are multiplied with each other, many are added up."""
+    model = Model(lambda m, x: m.head((x @ m.matrix).abs().mean(1)),
+                  matrix=nn.Parameter(torch.randn(40, 30, dtype=torch.complex64)), head=nn.Linear(30, 3))  # fmt: skip
+    batch = (torch.randn(5, positions, 40, dtype=torch.complex64), torch.arange(5) % 3)
+    assert_right(method(model, batch), alone_as_it_is(model, batch))
+
+
 # Models that are more than their layers ---------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaul
 """The product of rows in groups in Python: transformers' own, for a torch that has none (2.6)."""
 _IN_PYTHON = frozenset([*_HANDED_ON, GROUPED_FALLBACK])
 """The functions in Python that are known; their classes are made by modules of torch."""
-LAYOUTS = frozenset(
+_LAYOUTS = frozenset(
     [
         "T",
         "Transpose",
@@ -41,7 +41,7 @@ LAYOUTS = frozenset(
         "ToCopy",
     ]
 )
-"""Operations that give all numbers of their input, each once, in another layout or precision."""
+"""Operations that give all numbers of their input in another layout or precision, or real ones as complex."""
 
 
 class Step:
@@ -126,9 +126,20 @@ def output_shape(node: Node, number: int) -> Shape:
     return shape
 
 
+def is_complex(node: Node, number: int) -> bool:
+    """Whether an output of an operation holds complex numbers."""
+    dtype: torch.dtype = node._input_metadata[number].dtype  # noqa: SLF001 - no public way
+    return dtype.is_complex
+
+
+def is_layout(node: Node) -> bool:
+    """Whether this gives all numbers of its input, each once, in another layout or precision."""
+    return kind_of(node) in _LAYOUTS and is_complex(node, 0) == is_complex(*node.next_functions[0])
+
+
 def is_parameter(node: Node) -> bool:
     """Whether this is a leaf, or a leaf's numbers in another layout."""
-    while kind_of(node) in LAYOUTS:
+    while is_layout(node):
         node = node.next_functions[0][0]
     return type(node).__name__ == LEAF
 

@@ -18,7 +18,7 @@ from torch.autograd.function import BackwardCFunction
 
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.layers import LayerStep
-from gradorder.scores.graph.operations import LAYOUTS, LEAF, Node, Step, input_places, kind_of
+from gradorder.scores.graph.operations import LEAF, Node, Step, input_places, is_layout, kind_of
 from gradorder.scores.graph.place import Place, UnprovenError
 
 Edge = tuple[Node, int]
@@ -173,7 +173,7 @@ def _shared(edge: Edge, size: int, counted: set[int] | None, seen: set[Node]) ->
     leaves = list(_leaves(edge[0], size, seen))
     found = Shared(edge, [leaf for leaf in leaves if _counts(leaf, counted)])
     node = edge[0]
-    while kind_of(node) in LAYOUTS:
+    while is_layout(node):
         found.layout.append(node)
         node = node.next_functions[0][0]
     if type(node).__name__ == LEAF and found.parameters:

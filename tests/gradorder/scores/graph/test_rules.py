@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from right_or_refused import alone_as_it_is, assert_right
 from torch import nn
 
 import gradorder as go
@@ -252,6 +253,66 @@ def test_transformer_encoder_layer(norm_first, size):
 @pytest.mark.parametrize("size", [1, 2, 17])
 def test_recurrent_layers(kind, settings, size):
     assert_exact(kind(3, 4, batch_first=True, **settings), torch.randn(size, 5, 3))
+
+
+class Complex(nn.Module):
+    """Some use of a complex parameter on (B, T, d) complex numbers."""
+
+    def __init__(self, use, shape, dtype=torch.complex128):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(shape, dtype=dtype))
+        self.body = nn.Linear(shape[0], shape[0], dtype=torch.complex128)
+        self.use = use
+
+    def forward(self, x):
+        return torch.view_as_real(self.use(self.body(x), self.w)).tanh().flatten(1)
+
+
+COMPLEX = {
+    "matrix": (lambda z, w: z @ w, (4, 3)),
+    "matrix of few positions": (lambda z, w: z[:, :3] @ w, (40, 30)),
+    "adjoint matrix": (lambda z, w: z @ w.mH, (4, 4)),
+    "matrix twice": (lambda z, w: torch.tanh(z @ w) @ w, (4, 4)),
+    "matrix twice, few positions": (lambda z, w: torch.sin(z[:, :2] @ w) @ w, (20, 20)),
+    "matrix from the left": (lambda z, w: (w @ z[:, 0].T).T, (4, 4)),
+    "matrix added": (lambda z, w: torch.addmm(w[0], z[:, 0], w, beta=2 - 1j, alpha=1j), (4, 4)),
+    "matrices": (lambda z, w: torch.einsum("btd,kde->btke", z, w.unflatten(1, (2, 3)).transpose(0, 1)), (4, 6)),
+    "matrices by position": (lambda z, w: torch.einsum("btd,tde->bte", z, w[:, None] * w[:, :, None]), (4, 4)),
+    "vector": (lambda z, w: z @ w, (4,)),
+    "product": (lambda z, w: z * w, (4,)),
+    "product with a real part": (lambda z, w: z.real * w, (4,)),
+    "quotient": (lambda z, w: z / w, (4,)),
+    "quotient of": (lambda z, w: w / (z + 3), (4,)),
+    "sum": (lambda z, w: torch.add(z, w, alpha=1j) - w[0], (4,)),
+    "difference": (lambda z, w: torch.sub(z, w, alpha=2j).square(), (4,)),
+    "chosen": (lambda z, w: torch.where(z.real > 0, z, w) ** 2, (4,)),
+    "filled": (lambda z, w: z.masked_fill(z.real > 0, w[0]) ** 2, (4,)),
+    "expanded": (lambda z, w: torch.cat([z, w.expand(len(z), 1, -1)], 1) ** 2, (4,)),
+    "repeated": (lambda z, w: torch.cat([z, w.repeat(len(z), 1, 1)], 1) ** 2, (4,)),
+    "table": (lambda z, w: z[..., :1] * w[(z.real > 0).sum(2) % 3], (4, 4)),
+    "table that is a matrix": (lambda z, w: (z * w[(z.real > 0).sum(2) % 3]) @ w, (4, 4)),
+    "large table that is a matrix": (lambda z, w: (z * w[(z.real > 0).sum(2) % 3])[:, :2] @ w, (20, 20)),
+}
+REAL = {
+    "product": (lambda z, w: z * w, (4,)),
+    "quotient": (lambda z, w: w / (z + 3), (4,)),
+    "sum": (lambda z, w: (z + w) ** 2, (4,)),
+    "matrix as a complex one": (lambda z, w: z @ w.to(z.dtype), (4, 3)),
+    "matrix as a complex one, twice": (lambda z, w: (z @ w.to(z.dtype)) @ w.T.to(z.dtype), (4, 4)),
+}
+COMPLEX_USES = {
+    **{name: (*use, torch.complex128) for name, use in COMPLEX.items()},
+    **{f"real {name}": (*use, torch.float64) for name, use in REAL.items()},
+}
+
+
+@pytest.mark.parametrize(("use", "shape", "dtype"), COMPLEX_USES.values(), ids=COMPLEX_USES)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_complex_numbers(use, shape, dtype, size):
+    torch.manual_seed(size)
+    model = Complex(use, shape, dtype)
+    batch = (torch.randn(size, 4, shape[0], dtype=torch.complex128),)
+    assert_right(by_graph(model, batch, losses), alone_as_it_is(model, batch, losses), rtol=1e-10)
 
 
 class Scaled(nn.Module):
