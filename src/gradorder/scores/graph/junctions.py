@@ -182,10 +182,23 @@ def _convolution(step: Step, gradient: torch.Tensor, number: int) -> Form:
     )
     if step.saved("transposed"):  # a convolution's backward pass: inputs and gradients swap
         inputs, gradient = gradient, inputs
+        if any(more >= stride for more, stride in zip(step.saved("output_padding"), geometry.stride, strict=True)):
+            inputs, geometry = _cut_to_what_is_read(inputs, gradient, geometry)
     if step.place.is_plain:
         return ConvolutionSum(inputs, gradient, geometry)
     each = examples_first(weight_gradients(inputs, gradient, geometry), step.place).sum(1)
     return Dense(each.reshape(len(each), *shape))
+
+
+def _cut_to_what_is_read(
+    inputs: torch.Tensor, outputs: torch.Tensor, geometry: Geometry
+) -> tuple[torch.Tensor, Geometry]:
+    """With their padding written out, up to the last tap of the last output: what is left would be one output more."""
+    inputs = F.pad(inputs, [padding for padding in reversed(geometry.padding) for _ in range(2)])
+    sizes = zip(outputs.shape[2:], geometry.stride, geometry.dilation, geometry.kernel, strict=True)
+    for dim, (positions, stride, dilation, taps) in enumerate(sizes, start=2):
+        inputs = inputs.narrow(dim, 0, (positions - 1) * stride + dilation * (taps - 1) + 1)
+    return inputs, geometry._replace(padding=(0,) * len(geometry.padding))
 
 
 def _layer_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
@@ -264,7 +277,8 @@ def _embedding_bag(step: Step, gradient: torch.Tensor, number: int) -> Form:
     mode, indices, offsets = step.saved("mode"), step.saved("indices"), step.saved("offsets")
     place = step.places[0] or step.place
     if mode == _MAX:
-        return _largest(examples_first(step.saved("result3"), place), examples_first(gradient, place), step)
+        filled = gradient * (step.saved("result2") > 0).unsqueeze(1)  # an empty bag sends nothing, but names a row
+        return _largest(examples_first(step.saved("result3"), place), examples_first(filled, place), step)
     bags = torch.searchsorted(offsets, torch.arange(len(indices), device=indices.device), right=True) - 1
     counts = (indices != step.saved("padding_idx")).to(gradient.dtype)
     if mode == _MEAN:
@@ -280,7 +294,7 @@ _MEAN, _MAX = 1, 2
 
 
 def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
-    """Every number of a bag's vector comes from one row of the table; -1 where the bag is empty."""
+    """Every number of a bag's vector comes from one row of the table."""
     height, width = step.input_shape(0)
     written = gradient.new_zeros(len(rows), height, width)
     gradient = gradient.flatten(1, -2).masked_fill(rows.flatten(1, -2) < 0, 0)
@@ -289,7 +303,7 @@ def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
 
 def _of_one_example(_step: Step, gradient: torch.Tensor, _number: int) -> Form:
     """In a batch of one, a parameter's gradient is the example's."""
-    return Dense(gradient.unsqueeze(0))
+    return Dense(gradient.to_dense().unsqueeze(0))
 
 
 JUNCTIONS: dict[str, JunctionRule] = {
@@ -321,7 +335,17 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "Where": _times(_chosen),
 }
 
-_ALSO_COMPLEX = frozenset(
-    "AccumulateGrad Add Addmm Baddbmm Bmm Div Embedding Expand Index MaskedFill Mm Mul Mv Repeat Sub Where".split()
-)
+_ALSO_COMPLEX = JUNCTIONS.keys() - {
+    "Convolution",
+    "Embedding",
+    "EmbeddingBag",
+    "FusedRmsNorm",
+    "GroupedMm",
+    GROUPED_FALLBACK,
+    "MkldnnRnnLayer",
+    "NativeBatchNorm",
+    "NativeGroupNorm",
+    "NativeLayerNorm",
+    "PreluKernel",
+}
 """Junctions whose rules are proved for complex numbers, too, as autograd has their gradients (conjugate)."""

@@ -260,7 +260,7 @@ def _cut(step: Step) -> list[Place | None]:
 def _start(step: Step, number: int, length: int) -> int:
     """Where along its dimension an output begins."""
     if step.kind == "Slice":
-        return min(_from_front(step.saved("start"), length), length)
+        return min(max(0, _from_front(step.saved("start"), length)), length)
     if step.kind.endswith("Split"):
         return number * int(step.saved("split_size"))
     return sum(step.saved("split_sizes")[:number])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import get_gradient_edge
 
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.layers import LayerStep
@@ -111,7 +112,8 @@ def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, L
 def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     """In a batch of one everything belongs to the one example, and each leaf is a junction of its own."""
     steps: dict[Node, Step] = {}
-    stack = [losses.grad_fn]
+    root = get_gradient_edge(losses).node  # a leaf, if the loss is a parameter itself
+    stack: list[Node] = [root]
     while stack:
         node = stack.pop()
         if node is not None and node not in steps:
@@ -121,7 +123,7 @@ def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     counting = {node: step for node, step in leaves.items() if _counts(node.variable, counted)}
     junctions = [Junction(step, {0: (node, 0)}) for node, step in counting.items()]
     shared = {(node, 0): Shared((node, 0), [node.variable], 1, node.variable) for node in counting}
-    return Walk(losses.grad_fn, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
+    return Walk(root, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
 
 
 def _steps(
