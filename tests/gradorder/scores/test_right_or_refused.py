@@ -808,6 +808,35 @@ def test_functions_of_ones_own(body, method):
     (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
 
 
+@by_both_methods
+def test_features_of_another_network(method):
+    """Its examples may mix: it has made the batch, and is not asked about."""
+    encoder = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    model, (x, y) = perceptron(), vectors()
+    features = encoder(x)
+    expected = alone(model, (features.detach(), y))
+    assert_right(outcome(lambda: go.gradient_norms(model, (features, y))), expected)
+    assert_right(method(model, (features, y)), expected)
+
+
+@by_both_methods
+def test_features_of_the_model_itself(method):
+    """They are what they were made of, too, and the oracle says the same."""
+    model = Model(lambda m, x: m.head(x.tanh()), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    x, y = vectors()
+    expected = torch.cat([alone_as_it_is(model, (model.body(x[[i]]), y[[i]])) for i in range(len(x))])
+    assert_right(method(model, (model.body(x), y)), expected)
+    assert observed(model, (centred(model.body(x)), y)) is REFUSED
+
+
+def test_parameters_hidden_behind_the_features():
+    """A checkpoint of the old kind does not show them."""
+    model = Model(lambda m, x: m.head(x), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    x, y = vectors()
+    features = checkpoint(model.body, x.requires_grad_(), use_reentrant=True)
+    assert observed(model, (features, y)) is REFUSED
+
+
 def halving(name):
     """A function of one's own under some name, which sends half of what it gets."""
     methods = {"forward": lambda ctx, x: x * 1.0, "backward": lambda ctx, gradient: gradient * 0.5}

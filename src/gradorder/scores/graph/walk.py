@@ -19,7 +19,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.layers import LayerStep
-from gradorder.scores.graph.operations import LEAF, Node, Step, input_places, is_layout, kind_of
+from gradorder.scores.graph.operations import LEAF, OPERATIONS, Node, Step, input_places, is_layout, kind_of
 from gradorder.scores.graph.place import Place, UnprovenError
 
 Edge = tuple[Node, int]
@@ -85,8 +85,10 @@ def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, L
     """
     if len(losses) == 1:
         return _of_one_example(losses, counted)
+    if losses.grad_fn is None:
+        raise UnprovenError("the losses are no result of an operation")
     leaves: dict[Node, Place] = {}
-    steps = _steps(losses, leaves, layers or {})
+    steps = _steps(losses, leaves, layers or {}, _leading_to(losses.grad_fn, counted) if counted else None)
     shared: dict[Edge, Shared] = {}
     junctions = []
     seen: set[Node] = set()
@@ -126,10 +128,42 @@ def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     return Walk(root, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
 
 
+def _leading_to(root: Node, counted: set[int]) -> set[Node]:
+    """The operations with a counted parameter behind them, or one that nobody knows, which may hide some.
+
+    Nothing else sends a gradient to what counts, such as another network that has made the batch.
+    """
+    users: dict[Node, list[Node]] = {root: []}
+    stack, leading = [root], []
+    while stack:
+        node = stack.pop()
+        is_leaf = type(node).__name__ == LEAF
+        if _counts(node.variable, counted) if is_leaf else kind_of(node) not in OPERATIONS:
+            leading.append(node)
+        for child, _ in node.next_functions:
+            if child is not None:
+                if child not in users:
+                    users[child] = []
+                    stack.append(child)
+                users[child].append(node)
+    found = set(leading)
+    while leading:
+        new = [user for user in users[leading.pop()] if user not in found]
+        found.update(new)
+        leading.extend(new)
+    return found
+
+
 def _steps(
-    losses: torch.Tensor, leaves: dict[Node, Place], layers: Mapping[Node, LayerStep]
+    losses: torch.Tensor,
+    leaves: dict[Node, Place],
+    layers: Mapping[Node, LayerStep],
+    leading: set[Node] | None,
 ) -> dict[Node, tuple[Step, list[Place | None]]]:
-    """Every operation that some example has for itself, from the losses on, with the places in its inputs."""
+    """Every operation that some example has for itself, from the losses on, with the places in its inputs.
+
+    Those that lead to nothing that counts are left out; None: no operation is.
+    """
     root = losses.grad_fn
     places: dict[Node, list[Place | None]] = {root: _unknown(root)}
     places[root][losses.output_nr] = Place(len(losses))
@@ -143,7 +177,7 @@ def _steps(
         inputs = step.input_places() if isinstance(step, LayerStep) else input_places(step)
         done[node] = (step, inputs)
         for (child, number), place in zip(step.edges, inputs, strict=True):
-            if child is None or place is None:
+            if child is None or place is None or (leading is not None and child not in leading):
                 continue
             if type(child).__name__ == LEAF:
                 _check_leaf(child)

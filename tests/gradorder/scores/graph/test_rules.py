@@ -11,6 +11,7 @@ from torch import nn
 
 import gradorder as go
 from gradorder.scores import gradient_norm, reference
+from gradorder.scores.graph import UnprovenError, walk
 from gradorder.scores.graph import convolution as squares
 
 batch_sizes = st.sampled_from([1, 2, 17])
@@ -303,6 +304,12 @@ def test_a_loss_that_is_a_parameter():
     with go.observe_gradient_norms(model) as seen:
         seen.losses(model.p).mean().backward()
         assert seen.norms.tolist() == [1]
+
+
+def test_losses_that_are_a_parameter_are_not_told_apart():
+    parameter = nn.Parameter(torch.randn(3))
+    with pytest.raises(UnprovenError, match="the losses are no result of an operation"):
+        walk(parameter, {id(parameter)})
 
 
 class Attention(nn.Module):
