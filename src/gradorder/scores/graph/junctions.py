@@ -277,8 +277,8 @@ def _embedding_bag(step: Step, gradient: torch.Tensor, number: int) -> Form:
     mode, indices, offsets = step.saved("mode"), step.saved("indices"), step.saved("offsets")
     place = step.places[0] or step.place
     if mode == _MAX:
-        filled = gradient * (step.saved("result2") > 0).unsqueeze(1)  # an empty bag sends nothing, but names a row
-        return _largest(examples_first(step.saved("result3"), place), examples_first(filled, place), step)
+        sent = gradient.masked_fill((step.saved("result2") == 0).unsqueeze(1), 0)  # nothing by an empty bag
+        return _largest(examples_first(step.saved("result3"), place), examples_first(sent, place), step)
     bags = torch.searchsorted(offsets, torch.arange(len(indices), device=indices.device), right=True) - 1
     counts = (indices != step.saved("padding_idx")).to(gradient.dtype)
     if mode == _MEAN:
@@ -294,7 +294,7 @@ _MEAN, _MAX = 1, 2
 
 
 def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
-    """Every number of a bag's vector comes from one row of the table."""
+    """Every number of a bag's vector comes from one row of the table; of an empty bag, -1 or any row is named."""
     height, width = step.input_shape(0)
     written = gradient.new_zeros(len(rows), height, width)
     gradient = gradient.flatten(1, -2).masked_fill(rows.flatten(1, -2) < 0, 0)
@@ -335,17 +335,8 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "Where": _times(_chosen),
 }
 
-_ALSO_COMPLEX = JUNCTIONS.keys() - {
-    "Convolution",
-    "Embedding",
-    "EmbeddingBag",
-    "FusedRmsNorm",
-    "GroupedMm",
-    GROUPED_FALLBACK,
-    "MkldnnRnnLayer",
-    "NativeBatchNorm",
-    "NativeGroupNorm",
-    "NativeLayerNorm",
-    "PreluKernel",
-}
+_ALSO_COMPLEX = frozenset([
+    "AccumulateGrad", "Add", "Addmm", "Baddbmm", "Bmm", "Div", "Expand", "Index", "MaskedFill", "Mm", "Mul", "Mv",
+    "Repeat", "Sub", "Where",
+])  # fmt: skip
 """Junctions whose rules are proved for complex numbers, too, as autograd has their gradients (conjugate)."""
