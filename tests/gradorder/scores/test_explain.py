@@ -55,6 +55,8 @@ def test_a_rule_of_ones_own():
         (lambda *call: {"weight": 1.01 * right(*call)["weight"]}, "gives of 'weight' do not add up"),
         (lambda *call: {"weight": right(*call)["weight"].sum(0)}, r"'weight' of shape \(6, 4\), got \(4,\)"),
         (lambda *call: {}, r"'weight' of shape \(6, 4\), got None"),
+        (lambda *call: {"weight": right(*call)["weight"].flip(0)}, "gives of 'weight' do not add up"),
+        (lambda *call: {"weight": right(*call)["weight"].mean(0).expand(6, 4)}, "gives of 'weight' do not add up"),
     ],
 )
 def test_a_wrong_rule_is_noticed_in_every_call(wrong, message):
@@ -62,6 +64,85 @@ def test_a_wrong_rule_is_noticed_in_every_call(wrong, message):
     go.GradientNorm(rules={Scale: right})(model, BATCH)
     with pytest.raises(ValueError, match=message):
         go.GradientNorm(rules={Scale: wrong})(model, BATCH)
+
+
+class Around(nn.Module):
+    """A layer with a rule that is given something made by another layer."""
+
+    def __init__(self, layer, call):
+        super().__init__()
+        self.first, self.other, self.layer, self.head = nn.Linear(4, 4), nn.Linear(4, 4), layer, nn.Linear(4, 3)
+        self.call = call
+
+    def forward(self, x):
+        return self.head(self.call(self.layer, self.first(x).tanh(), self.other(x)).tanh())
+
+
+class ScaleAndAdd(Scale):
+    def forward(self, x, others=(), *, added=0.0):
+        return Scaled.apply(x, self.weight) + sum(others) + added
+
+
+class ScaleTwice(Scale):
+    def __init__(self):
+        super().__init__()
+        self.inner = Scale()
+
+    def forward(self, x):
+        return self.inner(Scaled.apply(x, self.weight))
+
+
+def right_twice(layer, inputs, gradient):
+    return {"weight": gradient * inputs[0] * layer.inner.weight, "inner.weight": gradient * inputs[0] * layer.weight}
+
+
+CALLS = {
+    "by keyword": lambda layer, x, other: layer(x, added=other),
+    "in a tuple": lambda layer, x, other: layer(x, (other, 1.0)),
+    "in a list and by keyword": lambda layer, x, other: layer(x, [other], added=other),
+    "in none": lambda layer, x, other: layer(x),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_layer_with_a_rule_is_given_tensors_in_any_way(call):
+    model = Around(ScaleAndAdd(), call)
+    norms = go.gradient_norms(model, BATCH, rules={ScaleAndAdd: right})
+    torch.testing.assert_close(norms, reference.gradient_norms(model, BATCH))
+
+
+def test_a_rule_speaks_for_the_layers_inside():
+    model = Around(ScaleTwice(), CALLS["in none"])
+    norms = go.gradient_norms(model, BATCH, rules={ScaleTwice: right_twice})
+    torch.testing.assert_close(norms, reference.gradient_norms(model, BATCH))
+    with pytest.raises(
+        ValueError, match=r"the rule for ScaleTwice must give 'inner.weight' of shape \(6, 4\), got None"
+    ):
+        go.gradient_norms(model, BATCH, rules={ScaleTwice: lambda *call: {"weight": right_twice(*call)["weight"]}})
+
+
+class Hidden:
+    """A tensor where nobody looks for one."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __radd__(self, number):
+        return self.tensor + number
+
+
+def test_what_a_layer_with_a_rule_uses_besides_is_not_left_out():
+    model = Around(ScaleAndAdd(), lambda layer, x, other: layer(x, [Hidden(other)]))
+    with pytest.warns(UserWarning, match=r"ScaleAndAdd: it uses a parameter of shape \(4,.* no parameter of its own"):
+        norms = go.gradient_norms(model, BATCH, rules={ScaleAndAdd: right})
+    torch.testing.assert_close(norms, reference.gradient_norms(model, BATCH))
+
+
+def test_a_rule_needs_the_examples_first_in_all_inputs():
+    model = Around(ScaleAndAdd(), lambda layer, x, other: layer(x, added=layer.weight[None] * 2))
+    with pytest.warns(UserWarning, match="examples along the first dimension of its output and its inputs"):
+        norms = go.gradient_norms(model, BATCH, rules={ScaleAndAdd: right})
+    torch.testing.assert_close(norms, reference.gradient_norms(model, BATCH))
 
 
 def test_rules_are_functions_of_layers():

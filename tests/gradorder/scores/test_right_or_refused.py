@@ -672,6 +672,16 @@ def test_complex_parameters(method):
     assert_right_or_refused(method(model, batch), alone_as_it_is(model, batch))
 
 
+@by_both_methods
+@pytest.mark.parametrize("positions", [1, 3, 50], ids="{} positions".format)
+def test_a_complex_matrix(positions, method):
+    """Few positions are multiplied with each other, many are added up."""
+    model = Model(lambda m, x: m.head((x @ m.matrix).abs().mean(1)),
+                  matrix=nn.Parameter(torch.randn(40, 30, dtype=torch.complex64)), head=nn.Linear(30, 3))  # fmt: skip
+    batch = (torch.randn(5, positions, 40, dtype=torch.complex64), torch.arange(5) % 3)
+    assert_right(method(model, batch), alone_as_it_is(model, batch))
+
+
 # Models that are more than their layers ---------------------------------------------------------------------------
 
 
@@ -794,6 +804,61 @@ OWN_FUNCTIONS = {
 @pytest.mark.parametrize("body", OWN_FUNCTIONS.values(), ids=OWN_FUNCTIONS)
 def test_functions_of_ones_own(body, method):
     model, batch = with_head(body, body=nn.Linear(4, 4), scale=nn.Parameter(torch.randn(4))), vectors()
+    norms = method(model, batch)
+    (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
+
+
+@by_both_methods
+def test_features_of_another_network(method):
+    """Its examples may mix: it has made the batch, and is not asked about."""
+    encoder = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    model, (x, y) = perceptron(), vectors()
+    features = encoder(x)
+    expected = alone(model, (features.detach(), y))
+    assert_right(outcome(lambda: go.gradient_norms(model, (features, y))), expected)
+    assert_right(method(model, (features, y)), expected)
+
+
+@by_both_methods
+def test_features_of_the_model_itself(method):
+    """They are what they were made of, too, and the oracle says the same."""
+    model = Model(lambda m, x: m.head(x.tanh()), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    x, y = vectors()
+    expected = torch.cat([alone_as_it_is(model, (model.body(x[[i]]), y[[i]])) for i in range(len(x))])
+    assert_right(method(model, (model.body(x), y)), expected)
+    assert observed(model, (centred(model.body(x)), y)) is REFUSED
+
+
+def test_parameters_hidden_behind_the_features():
+    """A checkpoint of the old kind does not show them."""
+    model = Model(lambda m, x: m.head(x), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
+    x, y = vectors()
+    features = checkpoint(model.body, x.requires_grad_(), use_reentrant=True)
+    assert observed(model, (features, y)) is REFUSED
+
+
+def halving(name):
+    """A function of one's own under some name, which sends half of what it gets."""
+    methods = {"forward": lambda ctx, x: x * 1.0, "backward": lambda ctx, gradient: gradient * 0.5}
+    return type(name, (torch.autograd.Function,), {key: staticmethod(method) for key, method in methods.items()})
+
+
+@by_both_methods
+@pytest.mark.parametrize("name", ["Clone", "View", "T", "Expand", "_DDPSink", "RegisterPostBackwardFunction"])
+def test_functions_of_ones_own_named_as_those_of_torch(name, method):
+    own = halving(name).apply
+    model = with_head(lambda m, x: F.linear(x, own(m.body.weight), m.body.bias), body=nn.Linear(4, 4))
+    batch = vectors()
+    norms = method(model, batch)
+    (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
+
+
+@by_both_methods
+def test_a_function_of_ones_own_that_mixes_examples_under_a_name_of_torch(method):
+    own = type("Round", (torch.autograd.Function,), {
+        "forward": staticmethod(lambda ctx, x: x.round()), "backward": staticmethod(lambda ctx, g: g / g.norm())
+    }).apply  # fmt: skip
+    model, batch = with_head(lambda m, x: own(3 * m.body(x)), body=nn.Linear(4, 4)), vectors()
     norms = method(model, batch)
     (assert_right if method is scored else assert_right_or_refused)(norms, alone(model, batch))
 

@@ -213,6 +213,6 @@ def _one_by_one(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tens
         results = tuple(torch.stack(column) for column in zip(*each, strict=True))
     following = iter(results)
     return [
-        None if child is None else summed_to(widened(next(following)), output_shape(child, number))
+        None if child is None else summed_to(widened(next(following).to_dense()), output_shape(child, number))
         for child, number in node.next_functions
     ]

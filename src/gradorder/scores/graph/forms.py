@@ -82,7 +82,7 @@ def _products_are_cheaper(positions: int, height: int, width: int) -> bool:
 
 
 def _squares_by_products(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    return _dot(left @ left.mT, right @ right.mT).clamp_(min=0)
+    return _dot(left @ left.mH, right.conj() @ right.mT).clamp_(min=0)
 
 
 def _squares_by_entries(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -115,7 +115,8 @@ class RowSum:
         named, which = torch.unique(example * self.height + self.rows, return_inverse=True)
         sums = self.right.new_zeros(len(named), self.right.shape[2])
         sums.index_add_(0, which.flatten(), self.right.flatten(0, 1))
-        return self.right.new_zeros(num_examples).index_add_(0, named // self.height, row_squares(sums))
+        squares = row_squares(sums)
+        return squares.new_zeros(num_examples).index_add_(0, named // self.height, squares)
 
     def dense(self) -> torch.Tensor:
         """(B, p, d)."""
@@ -192,16 +193,17 @@ def _products_pay(forms: "Sequence[OuterSum | RowSum]") -> bool:
 def _inner(first: "OuterSum | RowSum", second: "OuterSum | RowSum") -> torch.Tensor:
     """The inner product of two gradients of one weight, example by example, shape (B,)."""
     if isinstance(first, OuterSum) and isinstance(second, OuterSum):
-        return _dot(first.left @ second.left.mT, first.right @ second.right.mT)
+        return _dot(first.left @ second.left.mH, first.right.conj() @ second.right.mT)
     if isinstance(first, RowSum) and isinstance(second, RowSum):
         same = first.rows.unsqueeze(2) == second.rows.unsqueeze(1)
-        return _dot(same.to(first.right.dtype), first.right @ second.right.mT)
+        return _dot(same.to(first.right.dtype), first.right.conj() @ second.right.mT)
     if isinstance(first, OuterSum) and isinstance(second, RowSum):
         index = second.rows.unsqueeze(1).expand(-1, first.left.shape[1], -1)
-        return _dot(first.left.gather(2, index), first.right @ second.right.mT)
+        return _dot(first.left.gather(2, index), first.right.conj() @ second.right.mT)
     return _inner(second, first)
 
 
 def _dot(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Sums of conj(first) * second; of complex gradients the real part is their inner product."""
     products: torch.Tensor = torch.linalg.vecdot(first.flatten(1), second.flatten(1))
-    return products
+    return products.real if products.is_complex() else products

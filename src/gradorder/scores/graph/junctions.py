@@ -15,7 +15,7 @@ from gradorder.precision import widened
 from gradorder.scores.graph.convolution import ConvolutionSum, Geometry, weight_gradients
 from gradorder.scores.graph.forms import Blocks, Dense, Form, OuterSum, RowSum
 from gradorder.scores.graph.layers import LayerStep
-from gradorder.scores.graph.operations import GROUPED_FALLBACK, Step, group_ends, grouped_rows
+from gradorder.scores.graph.operations import GROUPED_FALLBACK, Step, group_ends, grouped_rows, is_complex
 from gradorder.scores.graph.place import Place, UnprovenError, examples_first, summed_to
 from gradorder.scores.graph.recurrent import recurrent
 
@@ -30,6 +30,8 @@ def junction_rule(step: Step, number: int) -> JunctionRule:
     rule = JUNCTIONS.get(step.kind)
     if rule is None:
         raise UnprovenError(f"{step.kind}: its input number {number} is shared by the examples, and no rule splits it")
+    if step.kind not in _ALSO_COMPLEX and (is_complex(*step.edges[number]) or is_complex(step.node, 0)):
+        raise UnprovenError(f"{step.kind}: its rule is for real numbers")
     return rule
 
 
@@ -41,6 +43,8 @@ def _of_layer(step: Step, gradient: torch.Tensor, number: int) -> Form:
 def _sums(step: Step, values: torch.Tensor, number: int) -> Form:
     """Numbers at the output, summed over all places to which the shared input was broadcast."""
     place = step.places[0] or step.place
+    if values.is_complex() and not is_complex(*step.edges[number]):
+        values = values.real
     return Dense(summed_to(examples_first(values, place), step.input_shape(number)))
 
 
@@ -53,9 +57,9 @@ def _times(factor: Callable[[Step, int], Any]) -> JunctionRule:
     def rule(step: Step, gradient: torch.Tensor, number: int) -> Form:
         by = factor(step, number)
         if isinstance(by, torch.Tensor):
-            gradient = gradient * widened(by)
+            gradient = gradient * widened(by).conj()
         elif by != 1:
-            gradient = gradient * by
+            gradient = gradient * by.conjugate()
         return _sums(step, gradient, number)
 
     return rule
@@ -97,6 +101,11 @@ def _repeated(step: Step, gradient: torch.Tensor, number: int) -> Form:
 # ---------------------------------------------------------------- products
 
 
+def _saved(step: Step, name: str) -> torch.Tensor:
+    """A factor of a product, as the other one's gradient is multiplied by it: conjugate."""
+    return widened(step.saved(name)).conj()
+
+
 def _rows(tensor: torch.Tensor, place: Place) -> torch.Tensor:
     """A matrix with examples along one dimension as (B, positions, numbers)."""
     return examples_first(widened(tensor), place) if place.dim == 0 else examples_first(widened(tensor).mT, place.at(0))
@@ -107,16 +116,16 @@ def _product(step: Step, gradient: torch.Tensor, number: int, first: str, second
     if gradient.ndim == 3:  # noqa: PLR2004 - batches of matrices
         return _batched_product(step, gradient, number, first, second)
     if number == 1:
-        return OuterSum(_rows(step.saved(first), step.place), _rows(gradient, step.place))
-    return OuterSum(_rows(gradient, step.place), _rows(step.saved(second), step.place))
+        return OuterSum(_rows(_saved(step, first), step.place), _rows(gradient, step.place))
+    return OuterSum(_rows(gradient, step.place), _rows(_saved(step, second), step.place))
 
 
 def _batched_product(step: Step, gradient: torch.Tensor, number: int, first: str, second: str) -> Form:
     """(N, r, k) @ (N, k, c), N counting heads or experts: examples are along r or along c."""
     each = examples_first(gradient, step.place)
     if number == 1:
-        return Dense(examples_first(widened(step.saved(first)), step.place).mT @ each)
-    return Dense(each @ examples_first(widened(step.saved(second)), step.place).mT)
+        return Dense(examples_first(_saved(step, first), step.place).mT @ each)
+    return Dense(each @ examples_first(_saved(step, second), step.place).mT)
 
 
 def _matrix(step: Step, gradient: torch.Tensor, number: int) -> Form:
@@ -127,7 +136,7 @@ def _matrix_added(first: str, second: str) -> JunctionRule:
     """Beta * added + alpha * left @ right."""
 
     def rule(step: Step, gradient: torch.Tensor, number: int) -> Form:
-        factor = float(step.saved("beta" if number == 0 else "alpha"))
+        factor = step.saved("beta" if number == 0 else "alpha").conjugate()
         scaled = gradient if factor == 1 else gradient * factor
         if number == 0:
             return _sums(step, scaled, 0)
@@ -151,7 +160,7 @@ def _grouped(step: Step, gradient: torch.Tensor, number: int) -> Form:
 
 def _matrix_vector(step: Step, gradient: torch.Tensor, number: int) -> Form:
     del number
-    rows = _rows(step.saved("self"), step.place)
+    rows = _rows(_saved(step, "self"), step.place)
     return Dense((rows * examples_first(gradient, step.place).unsqueeze(2)).sum(1))
 
 
@@ -173,10 +182,23 @@ def _convolution(step: Step, gradient: torch.Tensor, number: int) -> Form:
     )
     if step.saved("transposed"):  # a convolution's backward pass: inputs and gradients swap
         inputs, gradient = gradient, inputs
+        if any(more >= stride for more, stride in zip(step.saved("output_padding"), geometry.stride, strict=True)):
+            inputs, geometry = _cut_to_what_is_read(inputs, gradient, geometry)
     if step.place.is_plain:
         return ConvolutionSum(inputs, gradient, geometry)
     each = examples_first(weight_gradients(inputs, gradient, geometry), step.place).sum(1)
     return Dense(each.reshape(len(each), *shape))
+
+
+def _cut_to_what_is_read(
+    inputs: torch.Tensor, outputs: torch.Tensor, geometry: Geometry
+) -> tuple[torch.Tensor, Geometry]:
+    """With their padding written out, up to the last tap of the last output: what is left would be one output more."""
+    inputs = F.pad(inputs, [padding for padding in reversed(geometry.padding) for _ in range(2)])
+    sizes = zip(outputs.shape[2:], geometry.stride, geometry.dilation, geometry.kernel, strict=True)
+    for dim, (positions, stride, dilation, taps) in enumerate(sizes, start=2):
+        inputs = inputs.narrow(dim, 0, (positions - 1) * stride + dilation * (taps - 1) + 1)
+    return inputs, geometry._replace(padding=(0,) * len(geometry.padding))
 
 
 def _layer_norm(step: Step, gradient: torch.Tensor, number: int) -> Form:
@@ -255,7 +277,8 @@ def _embedding_bag(step: Step, gradient: torch.Tensor, number: int) -> Form:
     mode, indices, offsets = step.saved("mode"), step.saved("indices"), step.saved("offsets")
     place = step.places[0] or step.place
     if mode == _MAX:
-        return _largest(examples_first(step.saved("result3"), place), examples_first(gradient, place), step)
+        sent = gradient.masked_fill((step.saved("result2") == 0).unsqueeze(1), 0)  # nothing by an empty bag
+        return _largest(examples_first(step.saved("result3"), place), examples_first(sent, place), step)
     bags = torch.searchsorted(offsets, torch.arange(len(indices), device=indices.device), right=True) - 1
     counts = (indices != step.saved("padding_idx")).to(gradient.dtype)
     if mode == _MEAN:
@@ -271,7 +294,7 @@ _MEAN, _MAX = 1, 2
 
 
 def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
-    """Every number of a bag's vector comes from one row of the table; -1 where the bag is empty."""
+    """Every number of a bag's vector comes from one row of the table; of an empty bag, -1 or any row is named."""
     height, width = step.input_shape(0)
     written = gradient.new_zeros(len(rows), height, width)
     gradient = gradient.flatten(1, -2).masked_fill(rows.flatten(1, -2) < 0, 0)
@@ -280,12 +303,12 @@ def _largest(rows: torch.Tensor, gradient: torch.Tensor, step: Step) -> Form:
 
 def _of_one_example(_step: Step, gradient: torch.Tensor, _number: int) -> Form:
     """In a batch of one, a parameter's gradient is the example's."""
-    return Dense(gradient.unsqueeze(0))
+    return Dense(gradient.to_dense().unsqueeze(0))
 
 
 JUNCTIONS: dict[str, JunctionRule] = {
     "AccumulateGrad": _of_one_example,
-    "Add": _times(lambda step, number: 1.0 if number == 0 else float(step.saved("alpha"))),
+    "Add": _times(lambda step, number: 1 if number == 0 else step.saved("alpha")),
     "Addmm": _matrix_added("mat1", "mat2"),
     "Baddbmm": _matrix_added("batch1", "batch2"),
     "Bmm": _matrix,
@@ -293,7 +316,7 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "Div": _times(_divided),
     "Embedding": _embedding,
     "EmbeddingBag": _embedding_bag,
-    "Expand": _times(lambda _step, _number: 1.0),
+    "Expand": _times(lambda _step, _number: 1),
     "FusedRmsNorm": _rms_norm,
     "GroupedMm": _grouped,
     GROUPED_FALLBACK: _grouped,
@@ -308,6 +331,12 @@ JUNCTIONS: dict[str, JunctionRule] = {
     "NativeLayerNorm": _layer_norm,
     "PreluKernel": _times(lambda step, _number: step.saved("self").clamp(max=0)),
     "Repeat": _repeated,
-    "Sub": _times(lambda step, number: 1.0 if number == 0 else -float(step.saved("alpha"))),
+    "Sub": _times(lambda step, number: 1 if number == 0 else -step.saved("alpha")),
     "Where": _times(_chosen),
 }
+
+_ALSO_COMPLEX = frozenset([
+    "AccumulateGrad", "Add", "Addmm", "Baddbmm", "Bmm", "Div", "Expand", "Index", "MaskedFill", "Mm", "Mul", "Mv",
+    "Repeat", "Sub", "Where",
+])  # fmt: skip
+"""Junctions whose rules are proved for complex numbers, too, as autograd has their gradients (conjugate)."""

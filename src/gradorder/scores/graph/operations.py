@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 
 from gradorder.errors import is_out_of_memory
 from gradorder.scores.graph.place import Place, Shape, UnprovenError, broadcast
@@ -19,7 +20,13 @@ Node = Any
 """A node of torch's autograd graph; what it saves differs from kind to kind."""
 
 LEAF = "AccumulateGrad"
-LAYOUTS = frozenset(
+_HANDED_ON = ("_DDPSink", "RegisterPostBackwardFunction")
+"""Of torch's wrappers for several processes."""
+GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_default"
+"""The product of rows in groups in Python: transformers' own, for a torch that has none (2.6)."""
+_IN_PYTHON = frozenset([*_HANDED_ON, GROUPED_FALLBACK])
+"""The functions in Python that are known; their classes are made by modules of torch."""
+_LAYOUTS = frozenset(
     [
         "T",
         "Transpose",
@@ -34,7 +41,7 @@ LAYOUTS = frozenset(
         "ToCopy",
     ]
 )
-"""Operations that give all numbers of their input, each once, in another layout or precision."""
+"""Operations that give all numbers of their input in another layout or precision, or real ones as complex."""
 
 
 class Step:
@@ -105,7 +112,12 @@ def kind_of(node: Node) -> str:
 
 @cache
 def _kind(node_type: type) -> str:
-    return re.sub(r"Backward\d*$", "", node_type.__name__)
+    """A function in Python keeps its "Backward", which no kind of ours has: its name is anybody's choice."""
+    kind = re.sub(r"Backward\d*$", "", node_type.__name__)
+    if not issubclass(node_type, BackwardCFunction):
+        return kind
+    module = node_type._forward_cls.__module__  # type: ignore[attr-defined] # noqa: SLF001 - no public way
+    return kind if kind in _IN_PYTHON and module.startswith("torch.") else node_type.__name__
 
 
 def output_shape(node: Node, number: int) -> Shape:
@@ -114,9 +126,20 @@ def output_shape(node: Node, number: int) -> Shape:
     return shape
 
 
+def is_complex(node: Node, number: int) -> bool:
+    """Whether an output of an operation holds complex numbers."""
+    dtype: torch.dtype = node._input_metadata[number].dtype  # noqa: SLF001 - no public way
+    return dtype.is_complex
+
+
+def is_layout(node: Node) -> bool:
+    """Whether this gives all numbers of its input, each once, in another layout or precision."""
+    return kind_of(node) in _LAYOUTS and is_complex(node, 0) == is_complex(*node.next_functions[0])
+
+
 def is_parameter(node: Node) -> bool:
     """Whether this is a leaf, or a leaf's numbers in another layout."""
-    while kind_of(node) in LAYOUTS:
+    while is_layout(node):
         node = node.next_functions[0][0]
     return type(node).__name__ == LEAF
 
@@ -145,6 +168,8 @@ def _entrywise(step: Step) -> list[Place | None]:
 
 def _as_numbers(step: Step) -> list[Place | None]:
     """A complex number as two along a new last dimension, or two as one."""
+    if step.kind == "ViewAsReal" and step.place.dim == len(step.shape) - 1:
+        raise step.unproven("it goes along the examples")
     return [step.place]
 
 
@@ -237,7 +262,7 @@ def _cut(step: Step) -> list[Place | None]:
 def _start(step: Step, number: int, length: int) -> int:
     """Where along its dimension an output begins."""
     if step.kind == "Slice":
-        return min(_from_front(step.saved("start"), length), length)
+        return min(max(0, _from_front(step.saved("start"), length)), length)
     if step.kind.endswith("Split"):
         return number * int(step.saved("split_size"))
     return sum(step.saved("split_sizes")[:number])
@@ -408,10 +433,6 @@ def _grouped_product(step: Step) -> list[Place | None]:
     if step.place.dim != 0 or not is_known or group_ends(step) is None:
         raise step.unproven("only rows in groups are understood")
     return [step.place, None, *([None] * (len(step.edges) - 2))]
-
-
-GROUPED_FALLBACK = "GeneratedBackwardFor_transformers_grouped_mm_fallback_default"
-"""The same product in Python: transformers' own, for a torch that has none (2.6)."""
 
 
 def group_ends(step: Step) -> torch.Tensor | None:
@@ -602,7 +623,7 @@ OPERATIONS: dict[str, Rule] = {
         "ToCopy Tril Triu Trunc Where Xlogy Expand Erfinv",
     ),
     **_named(_as_numbers, "ViewAsReal ViewAsComplex"),
-    **_named(_handed_on, "_DDPSink RegisterPostBackwardFunction"),
+    **dict.fromkeys(_HANDED_ON, _handed_on),
     **_named(
         _losses,
         "BinaryCrossEntropy BinaryCrossEntropyWithLogits HuberLoss MseLoss SmoothL1Loss SoftMarginLoss L1Loss KlDiv",

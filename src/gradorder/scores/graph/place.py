@@ -96,7 +96,7 @@ class Place:
 
     def regular(self) -> "Place":
         """Without an index, where it says nothing that `outer` and `inner` could not."""
-        if self.index is None or len(self.index) % self.size:
+        if self.index is None or len(self.index) == 0 or len(self.index) % self.size:
             return self
         for inner in {1, len(self.index) // self.size}:
             found = Place(self.size, self.dim, len(self.index) // self.size // inner, inner)

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import get_gradient_edge
 
 from gradorder.scores.graph.junctions import junction_rule
 from gradorder.scores.graph.layers import LayerStep
-from gradorder.scores.graph.operations import LAYOUTS, LEAF, Node, Step, input_places, kind_of
+from gradorder.scores.graph.operations import LEAF, OPERATIONS, Node, Step, input_places, is_layout, kind_of
 from gradorder.scores.graph.place import Place, UnprovenError
 
 Edge = tuple[Node, int]
@@ -83,8 +85,10 @@ def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, L
     """
     if len(losses) == 1:
         return _of_one_example(losses, counted)
+    if losses.grad_fn is None:
+        raise UnprovenError("the losses are no result of an operation")
     leaves: dict[Node, Place] = {}
-    steps = _steps(losses, leaves, layers or {})
+    steps = _steps(losses, leaves, layers or {}, _leading_to(losses.grad_fn, counted) if counted else None)
     shared: dict[Edge, Shared] = {}
     junctions = []
     seen: set[Node] = set()
@@ -110,7 +114,8 @@ def walk(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, L
 def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     """In a batch of one everything belongs to the one example, and each leaf is a junction of its own."""
     steps: dict[Node, Step] = {}
-    stack = [losses.grad_fn]
+    root = get_gradient_edge(losses).node  # a leaf, if the loss is a parameter itself
+    stack: list[Node] = [root]
     while stack:
         node = stack.pop()
         if node is not None and node not in steps:
@@ -120,13 +125,45 @@ def _of_one_example(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     counting = {node: step for node, step in leaves.items() if _counts(node.variable, counted)}
     junctions = [Junction(step, {0: (node, 0)}) for node, step in counting.items()]
     shared = {(node, 0): Shared((node, 0), [node.variable], 1, node.variable) for node in counting}
-    return Walk(losses.grad_fn, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
+    return Walk(root, steps, junctions, shared, set(leaves), {node: Place(1) for node in leaves})
+
+
+def _leading_to(root: Node, counted: set[int]) -> set[Node]:
+    """The operations with a counted parameter behind them, or one that nobody knows, which may hide some.
+
+    Nothing else sends a gradient to what counts, such as another network that has made the batch.
+    """
+    users: dict[Node, list[Node]] = {root: []}
+    stack, leading = [root], []
+    while stack:
+        node = stack.pop()
+        is_leaf = type(node).__name__ == LEAF
+        if _counts(node.variable, counted) if is_leaf else kind_of(node) not in OPERATIONS:
+            leading.append(node)
+        for child, _ in node.next_functions:
+            if child is not None:
+                if child not in users:
+                    users[child] = []
+                    stack.append(child)
+                users[child].append(node)
+    found = set(leading)
+    while leading:
+        new = [user for user in users[leading.pop()] if user not in found]
+        found.update(new)
+        leading.extend(new)
+    return found
 
 
 def _steps(
-    losses: torch.Tensor, leaves: dict[Node, Place], layers: Mapping[Node, LayerStep]
+    losses: torch.Tensor,
+    leaves: dict[Node, Place],
+    layers: Mapping[Node, LayerStep],
+    leading: set[Node] | None,
 ) -> dict[Node, tuple[Step, list[Place | None]]]:
-    """Every operation that some example has for itself, from the losses on, with the places in its inputs."""
+    """Every operation that some example has for itself, from the losses on, with the places in its inputs.
+
+    Those that lead to nothing that counts are left out; None: no operation is.
+    """
     root = losses.grad_fn
     places: dict[Node, list[Place | None]] = {root: _unknown(root)}
     places[root][losses.output_nr] = Place(len(losses))
@@ -140,7 +177,7 @@ def _steps(
         inputs = step.input_places() if isinstance(step, LayerStep) else input_places(step)
         done[node] = (step, inputs)
         for (child, number), place in zip(step.edges, inputs, strict=True):
-            if child is None or place is None:
+            if child is None or place is None or (leading is not None and child not in leading):
                 continue
             if type(child).__name__ == LEAF:
                 _check_leaf(child)
@@ -172,7 +209,7 @@ def _shared(edge: Edge, size: int, counted: set[int] | None, seen: set[Node]) ->
     leaves = list(_leaves(edge[0], size, seen))
     found = Shared(edge, [leaf for leaf in leaves if _counts(leaf, counted)])
     node = edge[0]
-    while kind_of(node) in LAYOUTS:
+    while is_layout(node):
         found.layout.append(node)
         node = node.next_functions[0][0]
     if type(node).__name__ == LEAF and found.parameters:
@@ -197,6 +234,8 @@ def _leaves(node: Node, size: int, seen: set[Node]) -> Iterator[torch.Tensor]:
             yield node.variable
         else:
             _check_no_batch(node, size)
+            if isinstance(node, BackwardCFunction):
+                raise UnprovenError(f"{kind_of(node)}: what all examples share goes through it, and it is in Python")
             stack.extend(child for child, _ in node.next_functions)
     seen |= own
 

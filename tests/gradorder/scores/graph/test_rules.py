@@ -6,10 +6,12 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from right_or_refused import alone_as_it_is, assert_right
 from torch import nn
 
 import gradorder as go
 from gradorder.scores import gradient_norm, reference
+from gradorder.scores.graph import UnprovenError, walk
 from gradorder.scores.graph import convolution as squares
 
 batch_sizes = st.sampled_from([1, 2, 17])
@@ -142,16 +144,16 @@ def test_the_cost_model_uses_every_way():
     assert way(512, 512, 4) == "_by_grams"
 
 
-@given(size=batch_sizes, dtype=dtypes, data=st.data())
-def test_transposed_convolution(size, dtype, data):
+@given(size=batch_sizes, dtype=dtypes, dims=st.integers(1, 3), data=st.data())
+def test_transposed_convolution(size, dtype, dims, data):
     draw = data.draw
     groups, kernel, stride = draw(st.integers(1, 2)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    dilation, padding = draw(st.integers(1, 2)), draw(st.integers(0, 1))
+    dilation, padding = draw(st.integers(1, 3)), draw(st.integers(0, 3))
     output_padding = draw(st.integers(0, max(stride, dilation) - 1))
-    extent = draw(st.integers(2, 6))
+    extent = draw(st.integers(1, 6 if dims < 3 else 3))
     assume((extent - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1 > 0)
-    assume(output_padding < stride)
-    layer = nn.ConvTranspose2d(
+    kind = [nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d][dims - 1]
+    layer = kind(
         2 * groups,
         3 * groups,
         kernel,
@@ -162,7 +164,20 @@ def test_transposed_convolution(size, dtype, data):
         bias=draw(st.booleans()),
         dilation=dilation,
     )
-    assert_exact(layer, torch.randn(size, 2 * groups, extent, extent), dtype)
+    inputs = torch.randn(size, 2 * groups, *[extent] * dims)
+    if dtype == torch.float32:
+        assert_exact_in_float32(layer, inputs.abs())
+    else:
+        assert_exact(layer, inputs)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_transposed_convolution_with_more_output_than_a_stride(dims, kernel, padding):
+    kind = [nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d][dims - 1]
+    layer = kind(4, 8, kernel, padding=padding, dilation=2, output_padding=1)
+    assert_exact(layer, torch.randn(5, 4, *[7, 6, 4][:dims]))
 
 
 @given(size=batch_sizes, dtype=dtypes, data=st.data())
@@ -213,6 +228,90 @@ def test_embedding_bag(size, mode, padding):
     assert_exact(nn.EmbeddingBag(5, 3, mode=mode, padding_idx=padding), torch.randint(5, (size, 6)))
 
 
+def bags(rows):
+    """As one list of indices and where each bag begins; -1 stands for nothing."""
+    is_there = rows >= 0
+    return rows[is_there], is_there.sum(1).cumsum(0) - is_there.sum(1)
+
+
+class Bags(nn.EmbeddingBag):
+    def forward(self, rows):
+        return super().forward(*bags(rows))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("size", [2, 5])
+def test_bags_with_nothing_in_them(mode, size):
+    rows = torch.tensor([[0, 0], [1, 2], [3, 0], [0, 1], [0, 0]])[:size]
+    assert_exact(nn.EmbeddingBag(5, 3, mode=mode, padding_idx=0), rows)
+    assert_exact(Bags(5, 3, mode=mode), rows - 1)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_sparse_gradients(size, mode):
+    torch.manual_seed(0)
+    indices = torch.randint(5, (size, 6))
+    for sparse, dense in [
+        (nn.Embedding(5, 3, sparse=True), nn.Embedding(5, 3)),
+        (nn.EmbeddingBag(5, 3, mode=mode, sparse=True), nn.EmbeddingBag(5, 3, mode=mode)),
+    ]:
+        dense.load_state_dict(sparse.state_dict())
+        assert_right(by_graph(Around(sparse), (indices,), losses), reference.gradient_norms(dense, (indices,), losses))
+
+
+def test_a_sparse_table_of_positions():
+    """It is looked up once, for all examples."""
+    norms = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        layer = Positions(nn.Embedding(6, 3, sparse=sparse))
+        norms.append(by_graph(layer, (torch.randn(4, 6, 3),), losses))
+    assert_right(*norms)
+
+
+class Positions(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def forward(self, x):
+        return x * self.table(torch.arange(x.shape[1]))
+
+
+SLICES = {
+    "before the front": (slice(-100, 3), slice(3, None)),
+    "behind the end": (slice(0, 2), slice(2, 100)),
+    "from behind": (slice(-100, -2), slice(-2, 2**63 - 1)),
+    "nothing": (slice(0, None), slice(7, 9)),
+}
+
+
+@pytest.mark.parametrize("parts", SLICES.values(), ids=SLICES)
+def test_slices_beyond_the_examples(parts):
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 4)
+    model = Around(lambda x: torch.cat([layer(x)[part] for part in parts]))
+    model.inner = layer
+    batch = (torch.randn(5, 4),)
+    assert_right(by_graph(model, batch, losses), alone_as_it_is(model, batch, losses))
+
+
+def test_a_loss_that_is_a_parameter():
+    model = nn.Module()
+    model.p = nn.Parameter(torch.randn(1))
+    assert go.gradient_norms(model, (torch.randn(1, 3),), lambda m, _: m.p).tolist() == [1]
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(model.p).mean().backward()
+        assert seen.norms.tolist() == [1]
+
+
+def test_losses_that_are_a_parameter_are_not_told_apart():
+    parameter = nn.Parameter(torch.randn(3))
+    with pytest.raises(UnprovenError, match="the losses are no result of an operation"):
+        walk(parameter, {id(parameter)})
+
+
 class Attention(nn.Module):
     def __init__(self, *, crossed, masked, **settings):
         super().__init__()
@@ -252,6 +351,70 @@ def test_transformer_encoder_layer(norm_first, size):
 @pytest.mark.parametrize("size", [1, 2, 17])
 def test_recurrent_layers(kind, settings, size):
     assert_exact(kind(3, 4, batch_first=True, **settings), torch.randn(size, 5, 3))
+
+
+class Complex(nn.Module):
+    """Some use of a complex parameter on (B, T, d) complex numbers."""
+
+    def __init__(self, use, shape, dtype=torch.complex128):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(shape, dtype=dtype))
+        self.body = nn.Linear(shape[0], shape[0], dtype=torch.complex128)
+        self.use = use
+
+    def forward(self, x):
+        return torch.view_as_real(self.use(self.body(x), self.w)).tanh().flatten(1)
+
+
+COMPLEX = {
+    "matrix": (lambda z, w: z @ w, (4, 3)),
+    "matrix of few positions": (lambda z, w: z[:, :3] @ w, (40, 30)),
+    "adjoint matrix": (lambda z, w: z @ w.mH, (4, 4)),
+    "matrix twice": (lambda z, w: torch.tanh(z @ w) @ w, (4, 4)),
+    "matrix twice, few positions": (lambda z, w: torch.sin(z[:, :2] @ w) @ w, (20, 20)),
+    "matrix from the left": (lambda z, w: (w @ z[:, 0].T).T, (4, 4)),
+    "matrix added": (lambda z, w: torch.addmm(w[0], z[:, 0], w, beta=2 - 1j, alpha=1j), (4, 4)),
+    "matrices": (lambda z, w: torch.einsum("btd,kde->btke", z, w.unflatten(1, (2, 3)).transpose(0, 1)), (4, 6)),
+    "matrices by position": (lambda z, w: torch.einsum("btd,tde->bte", z, w[:, None] * w[:, :, None]), (4, 4)),
+    "matrices added": (
+        lambda z, w: torch.baddbmm(w[:1, None], z.movedim(1, 0), w.expand(4, -1, -1), beta=1j, alpha=2j).movedim(0, 1),
+        (4, 4),
+    ),
+    "vector": (lambda z, w: z @ w, (4,)),
+    "product": (lambda z, w: z * w, (4,)),
+    "product with a real part": (lambda z, w: z.real * w, (4,)),
+    "quotient": (lambda z, w: z / w, (4,)),
+    "quotient of": (lambda z, w: w / (z + 3), (4,)),
+    "sum": (lambda z, w: torch.add(z, w, alpha=1j) - w[0], (4,)),
+    "difference": (lambda z, w: torch.sub(z, w, alpha=2j).square(), (4,)),
+    "chosen": (lambda z, w: torch.where(z.real > 0, z, w) ** 2, (4,)),
+    "filled": (lambda z, w: z.masked_fill(z.real > 0, w[0]) ** 2, (4,)),
+    "expanded": (lambda z, w: torch.cat([z, w.expand(len(z), 1, -1)], 1) ** 2, (4,)),
+    "repeated": (lambda z, w: torch.cat([z, w.repeat(len(z), 1, 1)], 1) ** 2, (4,)),
+    "table": (lambda z, w: z[..., :1] * w[(z.real > 0).sum(2) % 3], (4, 4)),
+    "table that is a matrix": (lambda z, w: (z * w[(z.real > 0).sum(2) % 3]) @ w, (4, 4)),
+    "large table that is a matrix": (lambda z, w: (z * w[(z.real > 0).sum(2) % 3])[:, :2] @ w, (20, 20)),
+}
+REAL = {
+    "product": (lambda z, w: z * w, (4,)),
+    "quotient": (lambda z, w: w / (z + 3), (4,)),
+    "sum": (lambda z, w: (z + w) ** 2, (4,)),
+    "matrix as a complex one": (lambda z, w: z @ w.to(z.dtype), (4, 3)),
+    "matrix as a complex one, twice": (lambda z, w: (z @ w.to(z.dtype)) @ w.T.to(z.dtype), (4, 4)),
+}
+COMPLEX_USES = {
+    **{name: (*use, torch.complex128) for name, use in COMPLEX.items()},
+    **{f"real {name}": (*use, torch.float64) for name, use in REAL.items()},
+}
+
+
+@pytest.mark.parametrize(("use", "shape", "dtype"), COMPLEX_USES.values(), ids=COMPLEX_USES)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_complex_numbers(use, shape, dtype, size):
+    torch.manual_seed(size)
+    model = Complex(use, shape, dtype)
+    batch = (torch.randn(size, 4, shape[0], dtype=torch.complex128),)
+    assert_right(by_graph(model, batch, losses), alone_as_it_is(model, batch, losses), rtol=1e-10)
 
 
 class Scaled(nn.Module):
