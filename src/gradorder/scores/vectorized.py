@@ -31,7 +31,7 @@ def norms_and_losses(model: nn.Module, batch: Batch, losses: Losses) -> tuple[to
     """The norms ||grad f_i(w)||_2 and the losses f_i(w) of the examples, each taken alone; shapes (B,)."""
 
     def norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-        flat = [widened(gradient.flatten()) for gradient in gradients]
+        flat = [widened(gradient.to_dense().flatten()) for gradient in gradients]
         squares = [torch.linalg.vecdot(each, each).real for each in flat]
         return torch.stack(squares).sum().sqrt()
 
@@ -52,7 +52,7 @@ Reduce = Callable[[list[torch.Tensor]], torch.Tensor]
 def _per_example(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
     """`reduce` of each example's gradients, and its loss."""
     model = with_whole_parameters(unwrapped(model))
-    if model not in _not_vectorisable and has_only_tensor_rows(batch):
+    if _may_be_vectorised(model, batch):
         try:
             return _vectorised(model, batch, losses, reduce)
         except RuntimeError as error:
@@ -61,6 +61,13 @@ def _per_example(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce)
             # Not vectorisable, or plainly wrong: the loop gives the numbers, or the user's own error.
             _not_vectorisable.add(model)
     return reference.one_at_a_time(model, batch, losses, reduce)
+
+
+def _may_be_vectorised(model: nn.Module, batch: Batch) -> bool:
+    """Hooks of the parameters would not be called: the gradients are those of stand-ins."""
+    if model in _not_vectorisable or reference.has_hooks(model.parameters()):
+        return False
+    return has_only_tensor_rows(batch) and num_examples(batch) > 0
 
 
 _not_vectorisable: WeakSet[nn.Module] = WeakSet()
@@ -79,8 +86,11 @@ def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) 
         gradients, loss = differentiated(trainable, *example)
         return reduce(list(gradients.values())), loss
 
-    with undisturbed(model), torch.inference_mode(mode=False), slow_batching_allowed():
+    # With grad, so that the losses show whether anything but the stand-ins of the parameters was differentiable.
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad(), slow_batching_allowed():
         results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
+    if values.requires_grad:
+        raise RuntimeError("a parameter is reached by another way than the model's attributes: it has no stand-in")
     return results.detach(), values.detach()
 
 
