@@ -128,7 +128,7 @@ class SeenGradients:
         self._arrivals.restart()
         self._batch_squares.clear()
         if norms is self._norms:
-            self._weights = weights.detach()
+            self._weights, self._reason = weights.detach(), None
 
     def _watch(self, found: Walk, norms: SquaredNorms, counted: set[int] | None) -> None:
         self._arrivals = Arrivals()
@@ -196,14 +196,14 @@ class SeenGradients:
         norms, weights = self._norms, self._weights
         if norms is None:
             raise RuntimeError("norms are there after seen.losses(losses) and a backward pass: losses were not told")
+        if self._reason is not None:
+            raise ValueError(f"the gradients of single examples cannot be told apart in this batch: {self._reason}")
         if weights is None or not norms.is_complete:
             raise RuntimeError(
                 "norms are there after the backward pass: call backward() on the reduced losses first, and read them "
                 "when it has come to its end"
             )
         self._arrivals.check()
-        if self._reason is not None:
-            raise ValueError(f"the gradients of single examples cannot be told apart in this batch: {self._reason}")
         if bool((weights == 0).any()):
             zero = (weights == 0).nonzero().flatten()
             raise ValueError(
