@@ -29,7 +29,7 @@ _HALF_EPS = torch.finfo(torch.float16).eps
 _TF32_EPS = 2.0**-10
 """Of float32 on an accelerator, which may multiply in fewer digits."""
 
-_CLOSE, _CLOSE_HALF = 2**10, 1
+NEED_NO_MEASUREMENT, _NONE_IN_HALF = 2**10, 1
 """Numbers that are so many roundings of their own size apart need no measurement."""
 
 _BEYOND, _BEYOND_HALF = 32, 4
@@ -59,7 +59,7 @@ class Seen:
 
     def is_close(self, other: "Seen", eps: float) -> bool:
         """Whether they are apart by some roundings of their own size."""
-        part = eps * (_CLOSE_HALF if eps >= _HALF_EPS else _CLOSE)
+        part = eps * (_NONE_IN_HALF if eps >= _HALF_EPS else NEED_NO_MEASUREMENT)
         loss, norm = max(abs(self.loss), abs(other.loss)), max(self.norm, other.norm)
         return self.is_near(other, part * loss + _TINY, part * norm + math.sqrt(_TINY))
 

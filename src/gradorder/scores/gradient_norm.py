@@ -8,8 +8,9 @@ Three ways, all exact:
 - where it proves nothing, each example is differentiated by itself, vectorised by torch.func or one after the other
   (`vectorized`). That is said once for each model, with the reason; `explain_norms` tells more.
 
-In every call the loss of some example alone is compared with its loss in the batch: a loss that depends on the other
-examples has no gradient of its own, and is refused.
+In every call one example, drawn anew, is run alone, and its loss and its gradient norm are compared with those in the
+batch (`alone`): where they depend on the other examples, there is no gradient of its own, and it is refused. That is a
+sample. What concerns every example is found at once; what concerns few of them, when one of these is drawn.
 """
 
 import random
@@ -26,7 +27,7 @@ from gradorder import checks
 from gradorder.batches import Batch, map_tensors, num_examples
 from gradorder.losses import Losses, cross_entropy
 from gradorder.scores import vectorized
-from gradorder.scores.alone import Seen, check_alone
+from gradorder.scores.alone import NEED_NO_MEASUREMENT, Seen, check_alone
 from gradorder.scores.by_graph import proved, squared_norms
 from gradorder.scores.chain import chain_of, norms_by_hand
 from gradorder.scores.graph import Node, UnprovenError
@@ -74,7 +75,8 @@ def gradient_norms(
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`.
 
     Raises:
-        ValueError: the loss of an example depends on the other examples of its batch.
+        ValueError: the example that was drawn to be run alone has another loss or another gradient norm there: it
+            depends on the other examples of its batch, or is random, or the batch was changed in place.
     """
     model, losses = unwrapped(model), losses or cross_entropy
     layers = None if rules else chain_of(model)
@@ -112,7 +114,13 @@ def _by_graph(
 def _one_by_one(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> torch.Tensor:
     """Each example was alone here: what is left to check is that it has a loss of its own among the others, too."""
     norms, alone = vectorized.norms_and_losses(model, batch, losses)
-    example = int((alone - values).abs().nan_to_num(0).argmax())
+    apart = (alone - values).abs()
+    is_different = apart > NEED_NO_MEASUREMENT * torch.finfo(values.dtype).eps * torch.maximum(
+        alone.abs(), values.abs()
+    )
+    if not bool(is_different.any()):
+        return norms
+    example = int((apart * is_different).nan_to_num(0).argmax())
     with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
         check_alone(model, batch, losses, example, Seen(float(values[example].detach()), float(norms[example])))
     return norms

@@ -76,7 +76,6 @@ _not_vectorisable: WeakSet[nn.Module] = WeakSet()
 
 def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
     wrapped = _ExampleLoss(model, losses, batch)
-    trainable = {name: parameter.detach() for name, parameter in wrapped.named_parameters() if parameter.requires_grad}
     differentiated = grad_and_value(lambda weights, *example: functional_call(wrapped, weights, example))
 
     def reduced(*example: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -85,6 +84,7 @@ def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) 
 
     # With grad, so that the losses show whether anything but the stand-ins of the parameters was differentiable.
     with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad(), slow_batching_allowed():
+        trainable = {name: each.detach() for name, each in wrapped.named_parameters() if each.requires_grad}
         num_entries = sum(parameter.numel() for parameter in reference.trainable_parameters(model))
         chunk_size = max(1, min(num_examples(batch), MAX_GRADIENT_ENTRIES // num_entries))
         results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))

@@ -151,3 +151,17 @@ def test_what_is_not_a_number_is_no_difference():
     nothing = alone.Seen(float("nan"), float("nan"))
     assert nothing.is_near(alone.Seen(1.0, 1.0), 0.0, 0.0)
     assert not alone.Seen(1.0, 1.0).is_near(alone.Seen(1.0, 2.0), 5.0, 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:the gradient norms of this:UserWarning")
+@pytest.mark.parametrize("outlier", [0.0, 1e6])
+def test_one_example_that_depends_on_the_others_is_found_where_each_is_alone(outlier):
+    """Without the graph every loss is compared, not one of them."""
+    model = Model(lambda hidden: torch.cdist(hidden, torch.eye(8)))
+
+    def losses(model, batch):
+        values = go.cross_entropy(model, batch[:2]) + batch[2]
+        return values * (1 + 0.1 * (torch.arange(len(values)) == 5))
+
+    with pytest.raises(ValueError, match="example 5 has"):
+        go.gradient_norms(model, (*batch_of(), outlier * (torch.arange(8) == 2)), losses)
