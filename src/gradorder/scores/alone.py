@@ -63,8 +63,11 @@ class Seen:
         loss, norm = max(abs(self.loss), abs(other.loss)), max(self.norm, other.norm)
         return self.is_near(other, part * loss + _TINY, part * norm + math.sqrt(_TINY))
 
-    def __str__(self) -> str:
-        return f"the loss {self.loss:.6g} and the gradient norm {self.norm:.6g}"
+    def beside(self, other: "Seen") -> str:
+        """The one of the two numbers in which they differ more, for a message."""
+        of_loss = abs(self.loss - other.loss) * max(self.norm, other.norm)
+        of_norm = abs(self.norm - other.norm) * max(abs(self.loss), abs(other.loss))
+        return f"the loss {self.loss:.6g}" if of_loss >= of_norm else f"the gradient norm {self.norm:.6g}"
 
 
 def check_alone(model: nn.Module, batch: Batch, losses: Losses, example: int, among: Seen) -> None:
@@ -83,8 +86,8 @@ def check_alone(model: nn.Module, batch: Batch, losses: Losses, example: int, am
     if not again.is_close(alone, eps):
         raise ValueError(
             "losses must be the same each time that the model runs, in eval mode, but example "
-            f"{example} has {alone}, then {again}: is there something random that eval mode does not turn off, "
-            "such as F.dropout(x) without training=self.training?"
+            f"{example} has {alone.beside(again)}, then {again.beside(alone)}: is there something random that eval "
+            "mode does not turn off, such as F.dropout(x) without training=self.training?"
         )
     if alone.is_close(among, eps):
         return
@@ -97,12 +100,13 @@ def check_alone(model: nn.Module, batch: Batch, losses: Losses, example: int, am
             return
     if any(tensor._version for tensor in row_tensors(own)):  # noqa: SLF001 - no public way
         raise ValueError(
-            f"the model or its losses must not change their batch in place: example {example} has {among} at first "
-            f"and {alone} afterwards"
+            f"the model or its losses must not change their batch in place: example {example} has "
+            f"{among.beside(alone)} at first and {alone.beside(among)} afterwards"
         )
     raise ValueError(
         "the loss of one example depends on other examples of the batch, or its gradient does, so that it has no "
-        f"gradient of its own: example {example} has {alone} alone, and {among} among the others"
+        f"gradient of its own: example {example} has {alone.beside(among)} alone and {among.beside(alone)} among "
+        "the others"
     )
 
 
