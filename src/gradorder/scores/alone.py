@@ -63,11 +63,16 @@ class Seen:
         loss, norm = max(abs(self.loss), abs(other.loss)), max(self.norm, other.norm)
         return self.is_near(other, part * loss + _TINY, part * norm + math.sqrt(_TINY))
 
-    def beside(self, other: "Seen") -> str:
-        """The one of the two numbers in which they differ more, for a message."""
+    def differs_in(self, other: "Seen") -> str:
+        """In which of the two numbers more, for a message."""
         of_loss = abs(self.loss - other.loss) * max(self.norm, other.norm)
         of_norm = abs(self.norm - other.norm) * max(abs(self.loss), abs(other.loss))
-        return f"the loss {self.loss:.6g}" if of_loss >= of_norm else f"the gradient norm {self.norm:.6g}"
+        return "loss" if of_loss >= of_norm else "gradient"
+
+    def beside(self, other: "Seen") -> str:
+        """That number."""
+        is_loss = self.differs_in(other) == "loss"
+        return f"the loss {self.loss:.6g}" if is_loss else f"the gradient norm {self.norm:.6g}"
 
 
 def check_alone(model: nn.Module, batch: Batch, losses: Losses, example: int, among: Seen) -> None:
@@ -104,7 +109,7 @@ def check_alone(model: nn.Module, batch: Batch, losses: Losses, example: int, am
             f"{among.beside(alone)} at first and {alone.beside(among)} afterwards"
         )
     raise ValueError(
-        "the loss of one example depends on other examples of the batch, or its gradient does, so that it has no "
+        f"the {alone.differs_in(among)} of one example depends on other examples of the batch, so that it has no "
         f"gradient of its own: example {example} has {alone.beside(among)} alone and {among.beside(alone)} among "
         "the others"
     )

@@ -47,7 +47,7 @@ IN_THE_GRADIENT = {
 
 @pytest.mark.parametrize("between", IN_THE_GRADIENT.values(), ids=IN_THE_GRADIENT)
 def test_a_gradient_that_depends_on_other_examples_is_refused(between):
-    with pytest.raises(ValueError, match=r"depends on other examples.*or its gradient"):
+    with pytest.raises(ValueError, match="the gradient of one example depends on other examples"):
         go.gradient_norms(Model(between), batch_of())
 
 
