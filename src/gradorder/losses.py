@@ -13,9 +13,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from gradorder.batches import Batch
+from gradorder.precision import widened
 
 Losses = Callable[[nn.Module, Batch], torch.Tensor]
 """One loss per example of a batch, shape (B,)."""
+
+_MATRIX = 2
+_ROUNDED_SUM = 0.01
+"""How far from 1 probabilities may be in sum: in bfloat16 each is rounded by up to 0.004 of itself."""
 
 IGNORED_TARGET = -100
 """The class index that torch's cross-entropy leaves out."""
@@ -24,9 +29,9 @@ IGNORED_TARGET = -100
 def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Cross-entropy of each example of a batch `(inputs, targets)`.
 
-    Targets are class indices (B,) or class probabilities (B, C). With more than one target per example, as in
-    segmentation (logits (B, C, H, W), targets (B, H, W)), the loss of an example is the mean over its own
-    targets, those equal to -100 left out.
+    Targets are class indices (B,) or class probabilities (B, C), of at least two classes. With more than one target
+    per example, as in segmentation (logits (B, C, H, W), targets (B, H, W)), the loss of an example is the mean over
+    its own targets, those equal to -100 left out.
 
     Example:
         >>> model = nn.Linear(4, 3)
@@ -35,17 +40,52 @@ def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
     """
     inputs, targets = inputs_and_targets(batch, "cross_entropy")
     logits = model(inputs)
+    check_classes("cross_entropy", logits, targets)
     losses = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORED_TARGET)
     if losses.ndim <= 1:
         return losses
     return losses.flatten(1).sum(1) / num_targets(losses, targets)
 
 
+def check_classes(name: str, logits: torch.Tensor, targets: torch.Tensor) -> None:
+    """Refuse logits of a single class, whose loss is 0 whatever the targets, and targets that are no probabilities.
+
+    Class indices are checked by torch's own cross-entropy.
+    """
+    if logits.ndim < _MATRIX:
+        return
+    if logits.shape[1] == 1:
+        raise ValueError(
+            f"{name} needs logits of at least two classes, got shape {tuple(logits.shape)}, whose loss is always 0: "
+            "for a single output pass losses=squared_error or a function of your own"
+        )
+    if not targets.is_floating_point():
+        return
+    if targets.shape != logits.shape:
+        raise ValueError(
+            f"{name} needs class indices, or probabilities of the logits' shape {tuple(logits.shape)}, "
+            f"got {targets.dtype} of shape {tuple(targets.shape)}"
+        )
+    # Inside torch.func and torch.compile numbers cannot be looked at.
+    if torch._C._functorch.maybe_current_level() is None and not torch.compiler.is_compiling():  # noqa: SLF001 - no public way
+        _check_probabilities(name, targets.detach())
+
+
+def _check_probabilities(name: str, targets: torch.Tensor) -> None:
+    sums = widened(targets).sum(1)
+    if bool((targets < 0).any()) or bool(((sums - 1).abs() > _ROUNDED_SUM).any()):
+        raise ValueError(
+            f"{name} needs targets that are class indices or probabilities, each >= 0 and 1 in sum over the classes, "
+            f"got a smallest of {float(targets.min()):.4g} and sums from {float(sums.min()):.4g} to "
+            f"{float(sums.max()):.4g}"
+        )
+
+
 def num_targets(losses: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """How many targets of each example count, shape (B,); `losses` has one entry per target."""
     if targets.is_floating_point():
         return torch.full((len(losses),), losses[0].numel(), device=losses.device)
-    return (targets != IGNORED_TARGET).flatten(1).sum(1).clamp(min=1)
+    return (targets.long() != IGNORED_TARGET).flatten(1).sum(1).clamp(min=1)
 
 
 def squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:

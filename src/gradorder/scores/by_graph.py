@@ -1,6 +1,6 @@
 """Exact norms by one backward pass through activations: the weights' own gradients are never made."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -8,7 +8,25 @@ import torch
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import CheckpointError
 
-from gradorder.scores.graph import Junction, Node, SquaredNorms, UnprovenError, Walk
+from gradorder.scores.graph import Junction, Node, SquaredNorms, UnprovenError, Walk, walk
+from gradorder.scores.graph.layers import LayerStep
+from gradorder.scores.reference import has_hooks
+
+
+def proved(losses: torch.Tensor, counted: set[int] | None, layers: Mapping[Node, LayerStep] | None = None) -> Walk:
+    """The `walk` through the graph of these losses, where no hook of the user's own changes a counted gradient.
+
+    Raises:
+        UnprovenError: it cannot be told what each example adds to the gradients.
+    """
+    if not losses.requires_grad:
+        return Walk(None, {}, [], {}, set(), {})
+    found = walk(losses, counted, layers)
+    if any(has_hooks(shared.parameters) for shared in found.shared.values()):
+        raise UnprovenError(
+            "a parameter has a hook (register_hook), and what it makes of one example's gradient is not known"
+        )
+    return found
 
 
 def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
@@ -42,6 +60,7 @@ def squared_norms(losses: torch.Tensor, found: Walk) -> torch.Tensor:
 
 def met(norms: SquaredNorms, junction: Junction, gradients: tuple[torch.Tensor | None, ...]) -> None:
     """The backward pass has come to a junction."""
+    gradients = tuple(None if gradient is None else gradient.to_dense() for gradient in gradients)
     with in_full_precision(junction.step.device):
         norms.meet(junction, gradients)
 

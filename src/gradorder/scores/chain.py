@@ -12,10 +12,13 @@ from torch.nn import functional as F
 from gradorder.batches import Batch
 from gradorder.losses import Losses, cross_entropy, squared_error
 from gradorder.scores.graph.forms import row_squares
+from gradorder.scores.reference import has_hooks
 
 _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
+_OF_LINEAR = {"weight", "bias"}
 _DTYPES = (torch.float32, torch.float64)
+_INDEX_DTYPES = (torch.int64, torch.uint8)
 _GLOBAL_HOOKS = tuple(
     f"_global_{name}_hooks" for name in ("forward_pre", "forward", "backward_pre", "backward")
 )  # torch has no public way to ask, and not every version that we support a function of its own
@@ -33,12 +36,10 @@ def chain_of(model: nn.Module) -> list[nn.Module] | None:
         return None
     parameters: list[nn.Parameter] = []
     for layer in found:
-        if type(layer) not in _LINKS or _is_watched(layer):
-            return None
-        if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
+        if type(layer) not in _LINKS or _is_watched(layer) or not _is_plain(layer):
             return None
         parameters.extend(p for p in layer._parameters.values() if p is not None)  # noqa: SLF001
-    is_simple = all(p.requires_grad and p.dtype in _DTYPES for p in parameters)
+    is_simple = all(p.requires_grad and p.dtype in _DTYPES for p in parameters) and not has_hooks(parameters)
     is_shared = len({id(p) for p in parameters}) < len(parameters)
     if not parameters or not is_simple or is_shared or torch.is_autocast_enabled(parameters[0].device.type):
         return None
@@ -62,6 +63,17 @@ def _is_watched(module: nn.Module) -> bool:
     return "forward" in module.__dict__ or bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks  # noqa: SLF001 - no public way
     )
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether a link does what its class says."""
+    if isinstance(layer, nn.Flatten):
+        return (layer.start_dim, layer.end_dim) == (1, -1)
+    if not isinstance(layer, nn.Linear):
+        return True
+    own = layer._parameters  # noqa: SLF001
+    # Someone may have put a buffer in the place of the weight or the bias.
+    return own.get("weight") is not None and own.keys() <= _OF_LINEAR and layer.bias is own.get("bias")
 
 
 def _pair(batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -112,22 +124,22 @@ def _backward(layers: list[nn.Module], kept: list[torch.Tensor], gradient: torch
 
 
 def _cross_entropy_gradient(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
-    """softmax(z) - onehot(y), for class indices."""
-    if logits.ndim != _MATRIX or targets.ndim != 1 or targets.is_floating_point():
+    """softmax(z) - onehot(y), for class indices of the types that torch takes."""
+    if logits.ndim != _MATRIX or logits.shape[1] < 2 or targets.ndim != 1 or targets.dtype not in _INDEX_DTYPES:  # noqa: PLR2004 - classes
         return None
     if bool((targets < 0).any()):
         return None  # targets to be left out
     gradient = logits.softmax(1)
-    index = targets.unsqueeze(1)
+    index = targets.long().unsqueeze(1)
     gradient.scatter_(1, index, 0.0)
     return gradient.scatter_(1, index, -gradient.sum(1, keepdim=True))
 
 
 def _squared_error_gradient(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
-    """2 (y - t) / number of outputs."""
+    """2 (y - t) / number of outputs, in the precision of the outputs, to which autograd comes back, too."""
     if outputs.numel() != targets.numel():
         return None
-    return (outputs - targets.reshape(outputs.shape)).mul_(2 / outputs.shape[1])
+    return (outputs - targets.reshape(outputs.shape)).mul_(2 / outputs.shape[1]).to(outputs.dtype)
 
 
 _LOSS_GRADIENTS = {cross_entropy: _cross_entropy_gradient, squared_error: _squared_error_gradient}

@@ -10,8 +10,9 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch, num_examples
 from gradorder.losses import Losses, cross_entropy
+from gradorder.scores.by_graph import proved
 from gradorder.scores.gradient_norm import gradient_norms
-from gradorder.scores.graph import UnprovenError, Walk, walk
+from gradorder.scores.graph import UnprovenError, Walk
 from gradorder.scores.graph.layers import LayerCalls, LayerRules
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.undisturbed import undisturbed
@@ -76,14 +77,15 @@ def explain_norms(
         calls = LayerCalls(rules or {})
         with calls.watching(model):
             values = checks.per_example("losses", losses(model, batch), num_examples(batch))
+        explained: tuple[ParameterNorm, ...] = ()
         try:
-            found, reason = walk(values, set(names), calls.steps), None
+            explained, reason = _explained(proved(values, set(names), calls.steps), names), None
         except UnprovenError as error:
-            found, reason = None, str(error)
+            reason = str(error)
     cost = _seconds(lambda: gradient_norms(model, batch, losses, rules=rules)) / _seconds(
         lambda: _plain_pass(model, batch, losses)
     )
-    return NormsExplained(() if found is None else _explained(found, names), reason, cost)
+    return NormsExplained(explained, reason, cost)
 
 
 def _explained(found: Walk, names: dict[int, str]) -> tuple[ParameterNorm, ...]:
@@ -91,9 +93,10 @@ def _explained(found: Walk, names: dict[int, str]) -> tuple[ParameterNorm, ...]:
     derived: set[int] = set()
     for junction in found.junctions:
         for edge in junction.shared.values():
-            for parameter in found.shared[edge].parameters:
+            shared = found.shared[edge]
+            for parameter in shared.parameters:
                 operations[id(parameter)].append(junction.step.kind)
-                if found.shared[edge].parameter is None:
+                if shared.parameter is None:
                     derived.add(id(parameter))
     return tuple(ParameterNorm(names[key], tuple(used), _how(used, key in derived)) for key, used in operations.items())
 

@@ -8,8 +8,9 @@ Three ways, all exact:
 - where it proves nothing, each example is differentiated by itself, vectorised by torch.func or one after the other
   (`vectorized`). That is said once for each model, with the reason; `explain_norms` tells more.
 
-In every call the loss of some example alone is compared with its loss in the batch: a loss that depends on the other
-examples has no gradient of its own, and is refused.
+In every call one example, drawn anew, is run alone, and its loss and its gradient norm are compared with those in the
+batch (`alone`): where they depend on the other examples, there is no gradient of its own, and it is refused. That is a
+sample. What concerns every example is found at once; what concerns few of them, when one of these is drawn.
 """
 
 import random
@@ -23,12 +24,13 @@ import torch
 from torch import nn
 
 from gradorder import checks
-from gradorder.batches import Batch, map_tensors, num_examples, take
+from gradorder.batches import Batch, map_tensors, num_examples
 from gradorder.losses import Losses, cross_entropy
 from gradorder.scores import vectorized
-from gradorder.scores.by_graph import squared_norms
+from gradorder.scores.alone import NEED_NO_MEASUREMENT, Seen, check_alone
+from gradorder.scores.by_graph import proved, squared_norms
 from gradorder.scores.chain import chain_of, norms_by_hand
-from gradorder.scores.graph import Node, UnprovenError, walk
+from gradorder.scores.graph import Node, UnprovenError
 from gradorder.scores.graph.layers import LayerCalls, LayerRules, LayerStep
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.undisturbed import undisturbed
@@ -73,7 +75,8 @@ def gradient_norms(
     """The norms ||grad f_i(w)||_2 of a batch, shape (B,); see `GradientNorm`.
 
     Raises:
-        ValueError: the loss of an example depends on the other examples of its batch.
+        ValueError: the example that was drawn to be run alone has another loss or another gradient norm there: it
+            depends on the other examples of its batch, or is random, or the batch was changed in place.
     """
     model, losses = unwrapped(model), losses or cross_entropy
     layers = None if rules else chain_of(model)
@@ -94,7 +97,8 @@ def gradient_norms(
         except UnprovenError as reason:
             _say_once(model, str(reason))
         else:
-            _check_alone(model, batch, losses, values.detach())
+            example = _ANY.randrange(size)
+            check_alone(model, batch, losses, example, Seen(float(values[example].detach()), float(norms[example])))
             return norms
         values = values.detach()
     return _one_by_one(model, batch, losses, values)
@@ -103,52 +107,27 @@ def gradient_norms(
 def _by_graph(
     values: torch.Tensor, parameters: list[nn.Parameter], layers: Mapping[Node, LayerStep] | None = None
 ) -> torch.Tensor:
-    if not values.requires_grad:
-        return torch.zeros(len(values), device=values.device)
-    found = walk(values, {id(parameter) for parameter in parameters}, layers)
+    found = proved(values, {id(parameter) for parameter in parameters}, layers)
     return squared_norms(values, found).sqrt_()
 
 
 def _one_by_one(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> torch.Tensor:
+    """Each example was alone here: what is left to check is that it has a loss of its own among the others, too."""
     norms, alone = vectorized.norms_and_losses(model, batch, losses)
-    different = (alone - values).abs() > _tolerance(model, values)
-    if bool(different.any()):
-        example = int(different.nonzero()[0])
-        raise _mixed(example, float(alone[example]), float(values[example]))
+    apart = (alone - values).abs()
+    is_different = apart > NEED_NO_MEASUREMENT * torch.finfo(values.dtype).eps * torch.maximum(
+        alone.abs(), values.abs()
+    )
+    if not bool(is_different.any()):
+        return norms
+    example = int((apart * is_different).nan_to_num(0).argmax())
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad():
+        check_alone(model, batch, losses, example, Seen(float(values[example].detach()), float(norms[example])))
     return norms
-
-
-def _check_alone(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> None:
-    """One example, drawn anew in every call: what the graph does not show, such as batch statistics without grad."""
-    example = _ANY.randrange(len(values))
-    # With grad, as losses may differentiate themselves.
-    alone = checks.per_example("losses", losses(model, take(batch, torch.tensor([example]))), 1)[0].detach()
-    if bool((alone - values[example]).abs() > _tolerance(model, values)):
-        raise _mixed(example, float(alone), float(values[example]))
 
 
 _ANY = random.SystemRandom()
 """It decides which example is looked at, not what is computed."""
-
-
-def _tolerance(model: nn.Module, values: torch.Tensor) -> float:
-    """How far apart rounding may bring the loss of an example alone and among others.
-
-    Batches of other sizes are summed in another order: some thousand roundings of the largest loss in single and double
-    precision, and in half precision, in which no such sum is kept, some of its own.
-    """
-    scale = float(values.abs().nan_to_num(0, posinf=0, neginf=0).max())
-    types = {values.dtype, *(parameter.dtype for parameter in model.parameters())}
-    if torch.is_autocast_enabled(values.device.type) or types & {torch.float16, torch.bfloat16}:
-        return 16 * torch.finfo(torch.bfloat16).eps * scale
-    return 2**13 * torch.finfo(values.dtype).eps * scale + torch.finfo(values.dtype).tiny
-
-
-def _mixed(example: int, alone: float, among: float) -> ValueError:
-    return ValueError(
-        f"the loss of one example depends on other examples of the batch, so that it has no gradient of its own: "
-        f"example {example} has {alone:.6g} alone and {among:.6g} among the others"
-    )
 
 
 def _outside_inference(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,21 +10,25 @@ to come from the losses and from nowhere else: another term of the same backward
 is refused, and the error says why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
 from torch import nn
 
+from gradorder.errors import is_out_of_memory
 from gradorder.precision import widened
 from gradorder.scores.arrivals import Arrivals
-from gradorder.scores.by_graph import in_full_precision, met, passed_on
-from gradorder.scores.graph import Junction, SquaredNorms, UnprovenError, Walk, walk
+from gradorder.scores.by_graph import in_full_precision, met, passed_on, proved
+from gradorder.scores.graph import SquaredNorms, UnprovenError, Walk
 from gradorder.scores.graph.forms import row_squares
 from gradorder.scores.graph.operations import LEAF, Node
 from gradorder.scores.reference import trainable_parameters
 from gradorder.scores.wrapped import has_flat_parameters, is_sharded, unwrapped
+
+Gradients = tuple[torch.Tensor | None, ...]
+"""At the outputs of an operation."""
 
 
 @contextmanager
@@ -74,8 +78,8 @@ class SeenGradients:
                 "model must keep its layers' parameters to be observed, got one in FullyShardedDataParallel: "
                 "use fully_shard or DistributedDataParallel"
             )
-        # Sharded parameters are replaced by whole ones while the model runs, so there every parameter counts.
-        self._counted = None if is_sharded(model) else {id(p) for p in trainable_parameters(model)}
+        trainable_parameters(model)  # there must be one
+        self._model = model
         self._hooks = stack.enter_context(ExitStack())
         self._stack = stack
         self._reason: str | None = None
@@ -96,8 +100,9 @@ class SeenGradients:
                 "losses must hold one number per example, with grad, shape (B,), "
                 f'got shape {tuple(losses.shape)}: use reduction="none"'
             )
+        counted = self._counted()
         try:
-            found = walk(losses, self._counted)
+            found = proved(losses, counted)
         except UnprovenError as reason:
             raise ValueError(
                 "it cannot be proved which numbers of this batch belong to which example, and perhaps the loss of one "
@@ -107,8 +112,15 @@ class SeenGradients:
         self._hooks = self._stack.enter_context(ExitStack())
         self._norms, self._weights, self._reason = SquaredNorms(found, len(losses)), None, None
         self._hooks.callback(losses.register_hook(partial(self._begin, self._norms)).remove)
-        self._watch(found, self._norms)
+        self._watch(found, self._norms, counted)
         return losses
+
+    def _counted(self) -> set[int] | None:
+        """The parameters that count in this step: layers may be frozen, unfrozen and replaced between two steps.
+
+        Sharded parameters are replaced by whole ones while the model runs, so there every parameter counts.
+        """
+        return None if is_sharded(self._model) else {id(p) for p in self._model.parameters() if p.requires_grad}
 
     def _begin(self, norms: SquaredNorms, weights: torch.Tensor) -> None:
         """A backward pass has reached the losses."""
@@ -116,22 +128,23 @@ class SeenGradients:
         self._arrivals.restart()
         self._batch_squares.clear()
         if norms is self._norms:
-            self._weights = weights.detach()
+            self._weights, self._reason = weights.detach(), None
 
-    def _watch(self, found: Walk, norms: SquaredNorms) -> None:
+    def _watch(self, found: Walk, norms: SquaredNorms, counted: set[int] | None) -> None:
         self._arrivals = Arrivals()
         self._arrivals.watch(found, self._hooks, down_to_parameters=self._measures_batch)
         if self._measures_batch:
             for leaf in {node for node in found.shared_nodes if type(node).__name__ == LEAF}:
-                if self._counted is None or id(leaf.variable) in self._counted:
+                if counted is None or id(leaf.variable) in counted:
                     self._hooks.callback(leaf.register_prehook(partial(self._measure, leaf)).remove)
         for junction in found.junctions:
-            hook = junction.step.node.register_prehook(partial(self._met, norms, junction))
+            hook = junction.step.node.register_prehook(self._harmless(partial(met, norms, junction)))
             self._hooks.callback(hook.remove)
         for node in {shared.edge[0] for shared in found.shared.values() if shared.parameter is None}:
-            self._hooks.callback(node.register_prehook(partial(passed_on, norms, node)).remove)
+            hook = node.register_prehook(self._harmless(partial(passed_on, norms, node)))
+            self._hooks.callback(hook.remove)
 
-    def _measure(self, leaf: Node, gradients: tuple[torch.Tensor | None, ...]) -> None:
+    def _measure(self, leaf: Node, gradients: Gradients) -> None:
         if gradients[0] is not None:
             self._batch_squares[leaf] = row_squares(widened(gradients[0].detach()).to_dense().unsqueeze(0))[0]
 
@@ -157,12 +170,18 @@ class SeenGradients:
         squares = sum(self._batch_squares.values(), torch.zeros((), device=norms.device))
         return squares.sqrt() / (len(weights) * weights[0].abs())
 
-    def _met(self, norms: SquaredNorms, junction: Junction, gradients: tuple[torch.Tensor | None, ...]) -> None:
-        """What fails here must not fail the training step: it is said when the norms are asked for."""
-        try:
-            met(norms, junction, gradients)
-        except UnprovenError as reason:
-            self._reason = str(reason)
+    def _harmless(self, look: Callable[[Gradients], None]) -> Callable[[Gradients], None]:
+        """What fails in it must not fail the training step half-way: it is said when the norms are asked for."""
+
+        def looked(gradients: Gradients) -> None:
+            try:
+                look(gradients)
+            except RuntimeError as reason:
+                if is_out_of_memory(reason):
+                    raise
+                self._reason = str(reason)
+
+        return looked
 
     @property
     def norms(self) -> torch.Tensor:
@@ -177,14 +196,14 @@ class SeenGradients:
         norms, weights = self._norms, self._weights
         if norms is None:
             raise RuntimeError("norms are there after seen.losses(losses) and a backward pass: losses were not told")
+        if self._reason is not None:
+            raise ValueError(f"the gradients of single examples cannot be told apart in this batch: {self._reason}")
         if weights is None or not norms.is_complete:
             raise RuntimeError(
                 "norms are there after the backward pass: call backward() on the reduced losses first, and read them "
                 "when it has come to its end"
             )
         self._arrivals.check()
-        if self._reason is not None:
-            raise ValueError(f"the gradients of single examples cannot be told apart in this batch: {self._reason}")
         if bool((weights == 0).any()):
             zero = (weights == 0).nonzero().flatten()
             raise ValueError(

@@ -11,11 +11,12 @@ from torch.func import functional_call
 
 from gradorder import checks
 from gradorder.batches import Batch, num_examples
-from gradorder.losses import IGNORED_TARGET, Losses, cross_entropy, inputs_and_targets, num_targets
+from gradorder.losses import IGNORED_TARGET, Losses, check_classes, cross_entropy, inputs_and_targets, num_targets
 from gradorder.precision import widened
 from gradorder.scores.graph import UnprovenError, walk
 from gradorder.scores.graph.forms import OuterSum, row_squares
 from gradorder.scores.graph.place import Place, examples_first
+from gradorder.scores.loss_module import LossModule
 from gradorder.scores.undisturbed import undisturbed
 from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
@@ -68,6 +69,7 @@ class LogitError:
         model, size = unwrapped(model), num_examples(batch)
         with undisturbed(model), torch.no_grad():
             logits, targets = (self.logits or _default_logits)(model, batch)
+            targets = _checked(logits, targets)
             errors = widened(logits.detach()).softmax(1)
             if targets.is_floating_point():
                 errors -= targets
@@ -82,6 +84,26 @@ class LogitError:
             if errors.ndim > 2:  # noqa: PLR2004 - (B, C)
                 norms /= num_targets(errors[:, 0], targets)
         return checks.per_example("logits", norms, size)
+
+
+def _checked(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Probabilities, or class indices as torch's cross-entropy takes them, which the other scores call."""
+    check_classes("LogitError", logits, targets)
+    if targets.is_floating_point():
+        return targets
+    if targets.dtype == torch.bool or targets.shape != logits.shape[:1] + logits.shape[2:]:
+        raise ValueError(
+            f"LogitError needs class indices of shape {tuple(logits.shape[:1] + logits.shape[2:])}, "
+            f"got {targets.dtype} of shape {tuple(targets.shape)}"
+        )
+    targets = targets.long()
+    is_wrong = ((targets < 0) | (targets >= logits.shape[1])) & (targets != IGNORED_TARGET)
+    if bool(is_wrong.any()):
+        raise ValueError(
+            f"LogitError needs class indices from 0 to {logits.shape[1] - 1}, or {IGNORED_TARGET} for none, "
+            f"got {int(targets[is_wrong][0])}"
+        )
+    return targets
 
 
 @final
@@ -192,20 +214,10 @@ class _LastLinear:
 
 def _without_weight_graph(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:
     """The losses with the weights as constants, so that autograd records nothing below the last layer."""
-    wrapped = _LossModule(with_whole_parameters(model), losses)
+    wrapped = LossModule(with_whole_parameters(model), losses)
     weights = {name: parameter.detach() for name, parameter in wrapped.named_parameters()}
     result: torch.Tensor = functional_call(wrapped, weights, (batch,))
     return result
-
-
-class _LossModule(nn.Module):
-    def __init__(self, model: nn.Module, losses: Losses) -> None:
-        super().__init__()
-        self.model = model
-        self._losses = losses
-
-    def forward(self, batch: Batch) -> torch.Tensor:
-        return self._losses(self.model, batch)
 
 
 def _default_logits(model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:

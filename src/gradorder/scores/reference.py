@@ -4,7 +4,7 @@ For example i of a batch, f_i(w) is its loss and g_i = grad f_i(w) its gradient 
 parameters, flattened and joined in the order of `model.parameters()`. The score is ||g_i||_2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
@@ -41,6 +41,9 @@ def one_at_a_time(
             loss = checks.per_example("losses", losses(model, take(batch, torch.tensor([i]))), 1)[0]
             results.append(reduce(_gradients(loss, parameters)))
             values.append(loss.detach())
+    if not results:
+        empty = reduce([torch.zeros_like(parameter) for parameter in parameters])
+        return empty.new_zeros(0, *empty.shape), empty.new_zeros(0)
     return torch.stack(results), torch.stack(values)
 
 
@@ -52,7 +55,15 @@ def _gradients(loss: torch.Tensor, parameters: list[nn.Parameter]) -> list[torch
 
 def joined(gradients: list[torch.Tensor]) -> torch.Tensor:
     """The gradients of all parameters one behind the other."""
-    return torch.cat([widened(gradient.flatten()) for gradient in gradients])
+    return torch.cat([widened(gradient.to_dense().flatten()) for gradient in gradients])
+
+
+def has_hooks(parameters: Iterable[torch.Tensor]) -> bool:
+    """Whether a hook may change the gradient of one of them (`register_hook`), which only plain autograd runs.
+
+    Hooks that are called when a gradient has been added to `.grad` change no gradient: processes exchange theirs there.
+    """
+    return any(parameter._backward_hooks for parameter in parameters)  # noqa: SLF001 - no public way
 
 
 def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 
 @contextmanager
@@ -14,10 +15,15 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """The model in eval mode, and afterwards everything as it was, also when an exception passes through.
 
     Restored: the mode of every module, every buffer (the object and its values), `.grad`, the requires_grad
-    flags, and the random state of Python, numpy and torch. Eval mode makes the examples of a batch
-    independent: BatchNorm uses its running statistics, dropout does nothing.
+    flags, the weights of embeddings with `max_norm`, which a forward pass changes, and the random state of Python,
+    numpy and torch. Eval mode makes the examples of a batch independent: BatchNorm uses its running statistics,
+    dropout does nothing.
+
+    Raises:
+        ValueError: the model has lazy parameters, which its first forward pass would make.
     """
     modules = list(model.modules())
+    _refuse_lazy(modules)
     modes = [module.training for module in modules]
     # Straight from the dictionaries: for a small model, walking them by name would take longer than the pass itself.
     parameters = [
@@ -33,7 +39,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         if buffer is not None
     ]
     devices = {parameter.device for parameter, _, _ in parameters}
-    with random_state_kept(devices):
+    with random_state_kept(devices), _weights_kept(modules):
         try:
             # Not model.eval(): a user may override train() with side effects of its own.
             for module in modules:
@@ -52,6 +58,33 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                     parameter.requires_grad_(requires_grad)
                 if parameter.grad is not grad:
                     parameter.grad = grad
+
+
+def _refuse_lazy(modules: list[nn.Module]) -> None:
+    for module in modules:
+        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+            raise ValueError(
+                f"model must have all its parameters, got a {type(module).__name__} that makes them in its first "
+                "forward pass: run one batch through the model before it is scored"
+            )
+
+
+@contextmanager
+def _weights_kept(modules: list[nn.Module]) -> Iterator[None]:
+    """Embeddings with `max_norm` shorten the rows that they look up, in eval mode too; no other weights are copied."""
+    weights = [
+        (weight, weight.detach().clone(), weight._version)  # noqa: SLF001 - no public way
+        for module in modules
+        if getattr(module, "max_norm", None) is not None
+        for weight in module.parameters(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        for weight, values, version in weights:
+            if weight._version != version:  # noqa: SLF001
+                with torch.no_grad():
+                    weight.copy_(values)
 
 
 @contextmanager

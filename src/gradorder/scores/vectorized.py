@@ -31,7 +31,7 @@ def norms_and_losses(model: nn.Module, batch: Batch, losses: Losses) -> tuple[to
     """The norms ||grad f_i(w)||_2 and the losses f_i(w) of the examples, each taken alone; shapes (B,)."""
 
     def norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-        flat = [widened(gradient.flatten()) for gradient in gradients]
+        flat = [widened(gradient.to_dense().flatten()) for gradient in gradients]
         squares = [torch.linalg.vecdot(each, each).real for each in flat]
         return torch.stack(squares).sum().sqrt()
 
@@ -52,7 +52,7 @@ Reduce = Callable[[list[torch.Tensor]], torch.Tensor]
 def _per_example(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
     """`reduce` of each example's gradients, and its loss."""
     model = with_whole_parameters(unwrapped(model))
-    if model not in _not_vectorisable and has_only_tensor_rows(batch):
+    if _may_be_vectorised(model, batch):
         try:
             return _vectorised(model, batch, losses, reduce)
         except RuntimeError as error:
@@ -63,24 +63,33 @@ def _per_example(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce)
     return reference.one_at_a_time(model, batch, losses, reduce)
 
 
+def _may_be_vectorised(model: nn.Module, batch: Batch) -> bool:
+    """Hooks of the parameters would not be called: the gradients are those of stand-ins."""
+    if model in _not_vectorisable or reference.has_hooks(model.parameters()):
+        return False
+    return has_only_tensor_rows(batch) and num_examples(batch) > 0
+
+
 _not_vectorisable: WeakSet[nn.Module] = WeakSet()
 """Models on which torch.func has failed: not to be tried again, as a failure takes its time."""
 
 
 def _vectorised(model: nn.Module, batch: Batch, losses: Losses, reduce: Reduce) -> tuple[torch.Tensor, torch.Tensor]:
-    parameters = reference.trainable_parameters(model)
-    num_entries = sum(parameter.numel() for parameter in parameters)
-    chunk_size = max(1, min(num_examples(batch), MAX_GRADIENT_ENTRIES // num_entries))
     wrapped = _ExampleLoss(model, losses, batch)
-    trainable = {name: parameter.detach() for name, parameter in wrapped.named_parameters() if parameter.requires_grad}
     differentiated = grad_and_value(lambda weights, *example: functional_call(wrapped, weights, example))
 
     def reduced(*example: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         gradients, loss = differentiated(trainable, *example)
         return reduce(list(gradients.values())), loss
 
-    with undisturbed(model), torch.inference_mode(mode=False), slow_batching_allowed():
+    # With grad, so that the losses show whether anything but the stand-ins of the parameters was differentiable.
+    with undisturbed(model), torch.inference_mode(mode=False), torch.enable_grad(), slow_batching_allowed():
+        trainable = {name: each.detach() for name, each in wrapped.named_parameters() if each.requires_grad}
+        num_entries = sum(parameter.numel() for parameter in reference.trainable_parameters(model))
+        chunk_size = max(1, min(num_examples(batch), MAX_GRADIENT_ENTRIES // num_entries))
         results, values = vmap(reduced, chunk_size=chunk_size)(*row_tensors(batch))
+    if values.requires_grad:
+        raise RuntimeError("a parameter is reached by another way than the model's attributes: it has no stand-in")
     return results.detach(), values.detach()
 
 

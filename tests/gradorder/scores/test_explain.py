@@ -177,3 +177,17 @@ def test_every_parameter_is_explained():
     assert said["head.parametrizations.weight.original0"][1].startswith("through what is made of it")
     assert explained.cost > 0
     assert all(name in str(explained) for name in said)
+
+
+def test_losses_that_depend_on_no_parameter():
+    model = nn.Linear(4, 3)
+    explained = go.explain_norms(model, BATCH, lambda model, batch: go.cross_entropy(model, batch).detach())
+    assert [each.how for each in explained.parameters] == ["no loss depends on it"] * 2
+    assert explained.slower_way is None
+
+
+def test_a_hook_on_a_parameter_is_a_reason_for_the_slower_way():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    model[0].weight.register_hook(lambda gradient: gradient * 2)
+    with pytest.warns(UserWarning, match="one example at a time"):
+        assert "register_hook" in str(go.explain_norms(model, BATCH))

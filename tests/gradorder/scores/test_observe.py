@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
 import gradorder as go
-from gradorder.scores import reference
+from gradorder.scores import observe, reference
 
 
 def frozen_batch_norm(model):
@@ -334,3 +334,90 @@ def test_the_graphs_of_earlier_batches_are_let_go():
             del losses
         gc.collect()
         assert [reference() is None for reference in alive[:-1]] == [True] * 4
+
+
+def test_layers_that_are_frozen_unfrozen_and_replaced_between_steps():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    model[0].requires_grad_(requires_grad=False)
+    with go.observe_gradient_norms(model, batch_gradient=True) as seen:
+        for change in (
+            lambda: None,
+            lambda: model[0].requires_grad_(requires_grad=True),
+            lambda: model.__setitem__(2, nn.Linear(6, 3)),
+            lambda: model[2].requires_grad_(requires_grad=False),
+        ):
+            change()
+            model.zero_grad()
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+            torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+            gradients = [p.grad for p in model.parameters() if p.requires_grad]
+            torch.testing.assert_close(seen.batch_gradient_norm, reference.joined(gradients).norm())
+
+
+def test_a_hook_on_a_parameter_is_refused():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    hook = model[0].weight.register_hook(lambda gradient: gradient * 0)
+    with go.observe_gradient_norms(model) as seen:
+        with pytest.raises(ValueError, match=r"a parameter has a hook \(register_hook\)"):
+            seen.losses(go.cross_entropy(model, BATCH))
+        hook.remove()
+        model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
+
+
+def test_an_error_of_a_rule_does_not_end_the_training_step(monkeypatch):
+    def fails(norms, junction, gradients):
+        raise RuntimeError("could not create a primitive")
+
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    monkeypatch.setattr(observe, "met", fails)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        assert all(parameter.grad is not None for parameter in model.parameters())
+        with pytest.raises(ValueError, match="could not create a primitive"):
+            _ = seen.norms
+
+
+def test_memory_that_runs_out_in_a_rule_is_passed_on(monkeypatch):
+    def fails(norms, junction, gradients):
+        raise torch.OutOfMemoryError("no room")
+
+    model = nn.Linear(4, 3)
+    monkeypatch.setattr(observe, "met", fails)
+    with go.observe_gradient_norms(model) as seen, pytest.raises(torch.OutOfMemoryError):
+        seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_another_term_is_noticed_as_far_as_the_precision_goes(dtype):
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).to(dtype)
+    batch = (BATCH[0].to(dtype), BATCH[1])
+    with go.observe_gradient_norms(model) as seen:
+        hidden = model[1](model[0](batch[0]))
+        losses = seen.losses(F.cross_entropy(model[2](hidden), batch[1], reduction="none"))
+        (losses.sum() + 0.05 * hidden.sum()).backward()
+        with pytest.raises(ValueError, match="another term than the losses"):
+            _ = seen.norms
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_gradients_of_many_users_are_no_other_term(dtype):
+    model = Custom(lambda m, x: m.head(sum((m.body(x) * scale).tanh() for scale in range(7)) * m.body(x)),
+                   body=nn.Linear(4, 4), head=nn.Linear(4, 3)).to(dtype)  # fmt: skip
+    used_often = Custom(lambda m, x: sum(m.head(each) for each in [m.body(x).tanh()] * 7),
+                        body=nn.Linear(4, 4), head=nn.Linear(4, 3)).to(dtype)  # fmt: skip
+    for each in (model, used_often):
+        with go.observe_gradient_norms(each, batch_gradient=True) as seen:
+            seen.losses(go.cross_entropy(each, (BATCH[0].to(dtype), BATCH[1]))).mean().backward()
+            assert seen.norms.isfinite().all()
+            assert seen.batch_gradient_norm.isfinite()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_sparse_gradients(size):
+    model = Custom(lambda m, x: m.head(m.table(x).mean(1)), table=nn.Embedding(9, 4, sparse=True), head=nn.Linear(4, 3))
+    batch = (torch.randint(9, (size, 6)), BATCH[1][:size])
+    with go.observe_gradient_norms(model, batch_gradient=True) as seen:
+        seen.losses(go.cross_entropy(model, batch)).mean().backward()
+        torch.testing.assert_close(seen.norms, reference.gradient_norms(model, batch))

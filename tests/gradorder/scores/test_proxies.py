@@ -110,3 +110,28 @@ def test_bad_losses_are_refused(score):
     model, batch = nn.Linear(4, 3), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
     with pytest.raises(ValueError, match=r'losses must give one number per example, shape \(5,\).*reduction="none"'):
         score(lambda m, b: F.cross_entropy(m(b[0]), b[1]))(model, batch)
+
+
+BAD_TARGETS = {
+    "an index below 0": (3, torch.tensor([0, -1, 2, 0, 1]), "from 0 to 2, or -100 for none, got -1"),
+    "an index too large": (3, torch.tensor([0, 3, 2, 0, 1]), "from 0 to 2, or -100 for none, got 3"),
+    "true and false": (3, torch.tensor([True] * 5), "class indices of shape"),
+    "a column of indices": (3, torch.zeros(5, 1, dtype=torch.long), "class indices of shape"),
+    "a column of numbers": (3, torch.rand(5, 1), r"probabilities of the logits' shape \(5, 3\)"),
+    "a number each, as many as classes": (5, torch.rand(5), r"probabilities of the logits' shape \(5, 5\)"),
+    "one class": (1, torch.rand(5, 1), "at least two classes"),
+    "several labels": (3, torch.ones(5, 3), "1 in sum over the classes"),
+    "negative numbers": (3, torch.tensor([[2.0, -1.0, 0.0]] * 5), "each >= 0"),
+}
+
+
+@pytest.mark.parametrize(("classes", "targets", "message"), BAD_TARGETS.values(), ids=BAD_TARGETS)
+def test_logit_error_refuses_what_is_no_class(classes, targets, message):
+    with pytest.raises(ValueError, match=message):
+        go.LogitError()(nn.Linear(4, classes), (torch.randn(5, 4), targets))
+
+
+def test_logit_error_of_small_integers():
+    logits, targets = torch.randn(5, 200), torch.tensor([0, 156, 199, 2, 1])
+    scores = go.LogitError()(nn.Identity(), (logits, targets.to(torch.uint8)))
+    torch.testing.assert_close(scores, go.LogitError()(nn.Identity(), (logits, targets)))

@@ -137,3 +137,28 @@ def test_one_float_per_example(score):
     assert scores.shape == (6,)
     assert scores.dtype == torch.float32
     assert score(model.double(), (BATCH[0].double(), BATCH[1])).dtype == torch.float64
+
+
+class Words(nn.Module):
+    def __init__(self, **settings):
+        super().__init__()
+        self.table, self.head = nn.Embedding(9, 4, **settings), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.table(x.abs().long() % 9).mean(1))
+
+
+@every_score
+def test_embeddings_with_a_largest_norm_keep_their_weights(score):
+    model = Words(max_norm=0.1)
+    before = snapshot(model)
+    score(model, BATCH)
+    assert snapshot(model) == before
+
+
+@every_score
+def test_lazy_models_are_refused_and_stay_lazy(score):
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match="LazyLinear that makes them in its first forward pass"):
+        score(model, BATCH)
+    assert type(model[0]) is nn.LazyLinear
