@@ -59,6 +59,11 @@ class Iteration:
         self.consumed += 1
 
     @property
+    def is_stepped(self) -> bool:
+        """Whether a batch of it was used; of a loaded place none was, here."""
+        return self.consumed > self.start
+
+    @property
     def is_out_of_step(self) -> bool:
         """Whether a batch before the one that is used now was skipped without `step`."""
         return self.has_gap or (self.ahead is not None and self.handed - self.consumed - 1 > self.ahead)
@@ -83,7 +88,7 @@ class CurrentEpoch:
     place: Iteration = field(default_factory=Iteration)
     is_loaded: bool = False
     is_repeated: bool = False
-    """Whether training uses batches again that it has used before."""
+    """Whether training uses batches again of an epoch that it had used up, or that a state says it had used."""
 
     def __post_init__(self) -> None:
         self.iteration = self.place
@@ -107,7 +112,8 @@ class CurrentEpoch:
         is_first = self.iteration.consumed == 0
         if self.iteration is not self.place:
             self._doubtful_before = self.doubtful(is_over=True)
-            self.is_repeated = self.place.consumed > self.iteration.start
+            is_used_up = self.place.handed >= self.plan.num_batches or not self.place.is_stepped
+            self.is_repeated = is_used_up and self.place.consumed > self.iteration.start
             self.place, self.is_loaded = self.iteration, False
         self.place.consume(is_verified=is_verified)
         return is_first

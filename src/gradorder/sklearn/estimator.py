@@ -56,7 +56,7 @@ class SoFar:
     average: Model | None = None
     progress: Progress = Progress(step=0, epoch=0)  # noqa: RUF009 - a tuple
     curve: list[float] = field(default_factory=list)
-    rows: step_sizes.Rows = step_sizes.Rows()  # noqa: RUF009 - a tuple
+    rows: step_sizes.SeenRows = step_sizes.SeenRows()  # noqa: RUF009 - a tuple
     """That the model was trained on."""
     is_stream: bool = False
     """Whether others may follow, as in `partial_fit`."""

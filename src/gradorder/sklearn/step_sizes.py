@@ -69,12 +69,12 @@ class Formula(NamedTuple):
     since: int = 0
 
 
-class Rows(NamedTuple):
+class SeenRows(NamedTuple):
     """What the first step size depends on, of all rows so far: s_i = ||x_i||^2 + 1, for regressors times the weight.
 
     Example:
         >>> examples = np.array([[0.5, 1.0, 3.0, 2.0], [0.5, 1.0, 15.0, 4.0]])  # ||x||^2 of 3 and 15
-        >>> rows = Rows().and_then(compiled.HINGE, examples[:1]).and_then(compiled.HINGE, examples[1:])
+        >>> rows = SeenRows().and_then(compiled.HINGE, examples[:1]).and_then(compiled.HINGE, examples[1:])
         >>> rows.eta0(compiled.HINGE), rows.eta0(compiled.SQUARED_ERROR)
         (0.1, 0.01)
     """
