@@ -148,6 +148,7 @@ def test_a_sampler_with_a_scheduler_can_be_copied_and_saved():
     assert scheduler.get_last_lr() == [0.5]
 
 
+@pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step:UserWarning")  # torch 2.6 about itself
 def test_behind_a_warm_up_it_waits_for_its_turn():
     sampler = go.recommended(100, 10, epochs=4)
     used = optimizer()
