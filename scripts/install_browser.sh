@@ -21,5 +21,7 @@ else
 fi
 echo "Installing chromium, once: the page is tested in it ..."
 export DEBIAN_FRONTEND=noninteractive
-{ $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 ||
-    left_out "apt-get could not install it"
+log=$(mktemp)
+{ $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends chromium; } >"$log" 2>&1 ||
+    left_out "apt-get could not install it: $(tail -n 1 "$log")"
+rm -f "$log"
