@@ -91,13 +91,14 @@ class Unlearned(Ordering):
             waits[epoch % _WRONG_EVERY :: _WRONG_EVERY] = False
             waits[scored] |= is_learned
             waits[epoch % self.every :: self.every] = False
-        return ~waits
+        # No epoch is empty: of fewer examples than `every`, none may come back in this one.
+        return torch.ones_like(waits) if waits.all() else ~waits
 
     def _is_learned(self, losses: torch.Tensor) -> torch.Tensor:
         lowest, mean = float(losses.min()), float(losses.double().mean())
         if lowest < 0:  # there is no zero below which none can fall: no loss is small
             return torch.zeros_like(losses, dtype=torch.bool)
-        # Less, not at most: the largest loss is never learned, also where all are zero, so no epoch is empty.
+        # Less, not at most: the largest loss is never learned, also where all are zero.
         return losses < min(-math.log(self.probability), self.share * mean)
 
 

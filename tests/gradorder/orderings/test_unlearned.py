@@ -145,3 +145,9 @@ def test_what_does_not_go_with_it_is_refused():
 def test_bad_numbers_are_named(name, value):
     with pytest.raises(ValueError, match=rf"{name} must be in \(0, 1\), got {value!r}"):
         go.Unlearned(**{name: value})
+
+
+def test_of_very_few_examples_no_epoch_is_empty():
+    """One is learned, the other looks wrong, and neither's turn has come."""
+    order = go.Unlearned()(torch.tensor([0.0, 3.0]), epoch=2, generator=torch.Generator().manual_seed(0))
+    assert sorted(order.tolist()) == [0, 1]
