@@ -120,7 +120,7 @@ def _fewer_gradients() -> str:
     By the seeds that all methods of a task have.
     """
     said = []
-    for found in all_standings(_on_common_seeds(read_rows(RESULTS / "benchmark.parquet"))):
+    for found in all_standings(_on_common_seeds(_rows())):
         ours = found.row(RECOMMENDED)
         others = [
             row
@@ -199,9 +199,14 @@ def _page() -> Page:
 
 
 @cache
+def _rows() -> list[BenchmarkRun]:
+    return read_rows(RESULTS / "benchmark.parquet")
+
+
+@cache
 def _recommended() -> dict[str, tuple[Standings, Standing]]:
     """Every task that it has been run on, all methods and its own row."""
-    found = all_standings(read_rows(RESULTS / "benchmark.parquet"))
+    found = all_standings(_rows())
     return {one.task: (one, row) for one in found if (row := one.row(RECOMMENDED)) is not None}
 
 

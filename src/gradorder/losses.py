@@ -73,7 +73,7 @@ def check_classes(name: str, logits: torch.Tensor, targets: torch.Tensor) -> Non
 
 def _check_probabilities(name: str, targets: torch.Tensor) -> None:
     sums = widened(targets).sum(1)
-    if bool((targets < 0).any()) or bool(((sums - 1).abs() > _ROUNDED_SUM).any()):
+    if bool((targets < 0).any() | ((sums - 1).abs() > _ROUNDED_SUM).any()):  # one wait for an accelerator, not two
         raise ValueError(
             f"{name} needs targets that are class indices or probabilities, each >= 0 and 1 in sum over the classes, "
             f"got a smallest of {float(targets.min()):.4g} and sums from {float(sums.min()):.4g} to "

@@ -11,7 +11,7 @@ from gradorder.sampler.run import Begun, Run
 _SAMPLERS_OWN = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last")
 
 
-class OrderedLoader(DataLoader[Any]):
+class CountingLoader(DataLoader[Any]):
     """Counts for its sampler the batches that training gets: with workers, others are fetched ahead of these."""
 
     run: Run | None = None
@@ -78,6 +78,6 @@ def loader_of(
             f"{' and '.join(refused or ['in_order=False'])} must not be given to the loader: the sampler decides "
             "batch size and order, and takes drop_last itself"
         )
-    loader = OrderedLoader(dataset, batch_size=batch_size, sampler=sampler, **settings)
+    loader = CountingLoader(dataset, batch_size=batch_size, sampler=sampler, **settings)
     loader.run = run
     return loader
