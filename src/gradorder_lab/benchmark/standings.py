@@ -215,17 +215,15 @@ class _Results:
         return replace(self, runs={one: run for one, run in self.runs.items() if one[0] == _FULL_BUDGET})
 
     def is_timed_with(self, other: "_Results") -> bool:
-        """Whether both were run by the same code on the same machine, seed by seed: other clocks do not compare.
+        """Whether all runs of a seed, of both methods, were made by the same code on the same machine.
 
-        Every run with that of the other or, where it has none of this budget, with its full one.
+        Other clocks do not compare: neither between the methods, nor between the budgets of one curve.
         """
-        both = [
-            (ours, other.runs.get((budget, seed), other.runs.get((_FULL_BUDGET, seed))))
-            for (budget, seed), ours in self.runs.items()
-        ]
-        return all(
-            theirs is None or (ours.commit, ours.machine) == (theirs.commit, theirs.machine) for ours, theirs in both
-        )
+        origins: dict[int, set[tuple[str, str]]] = {}
+        for (_, seed), run in (*self.runs.items(), *other.runs.items()):
+            origins.setdefault(seed, set()).add((run.commit, run.machine))
+        both = set(self.seeds) & set(other.seeds)
+        return all(len(origins[seed]) == 1 for seed in both)
 
 
 def _with_whole_longer_budgets(runs: Mapping[tuple[float, int], BenchmarkRun]) -> dict[tuple[float, int], BenchmarkRun]:
@@ -252,7 +250,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
     ]
     savings = {cost: saving(*both, margin) for cost, both in curves.items()}
     spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
-    if not found.full_runs.is_timed_with(random):
+    if not found.full_runs.is_timed_with(random.full_runs):
         spent |= dict.fromkeys(CLOCKS, nan)
     if not found.is_timed_with(random):
         savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)

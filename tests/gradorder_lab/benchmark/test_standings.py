@@ -62,6 +62,24 @@ def test_times_are_unknown_where_one_run_was_made_by_other_code_or_elsewhere(oth
     assert cells(short)[2] == "unknown"
 
 
+def test_times_of_one_curve_are_of_one_machine_and_seeds_may_be_of_several():
+    def moved(is_elsewhere):
+        """Both methods, these runs on a machine that takes three times as long."""
+        return [
+            [
+                replace(one, machine="slow", processor_seconds=3 * one.processor_seconds) if is_elsewhere(one) else one
+                for one in rows_of(name, PLAIN, cost=cost)
+            ]
+            for name, cost in ((BASELINE, 1.0), (RECOMMENDED, 0.5))
+        ]
+
+    by_budget = standings(*moved(lambda one: one.budget == 1)).row(RECOMMENDED)
+    assert cells(by_budget)[2] == "unknown"  # although every run has its partner beside it
+    assert by_budget.spent["processor_seconds"] == pytest.approx(0.5)  # of the runs at the full budget alone
+    by_seed = standings(*moved(lambda one: one.seed == 1)).row(RECOMMENDED)
+    assert by_seed.savings["processor_seconds"].share == pytest.approx(0.5)
+
+
 def test_a_longer_run_extends_the_curve_and_leaves_the_full_budget_where_it_is():
     behind = {budget: accuracy - 0.6 for budget, accuracy in PLAIN.items()}
     full = standings(rows_of(BASELINE, PLAIN), rows_of(RECOMMENDED, behind, cost=0.5)).row(RECOMMENDED)
