@@ -116,14 +116,14 @@ def norms() -> str:
 
 
 def savings() -> str:
-    """One line per task: what the recommended sampler saves, beside balance and two peers; bold: an aim missed."""
-    head = ("task", "target, %", "spent", "time", "minus random", "at half", *(f"{name}: gradients" for name in _SHOWN))
+    """One line per task: what the recommended sampler takes, loses and saves; bold: an aim missed."""
+    head = ("task", "target, %", "spent", "time", "minus random", "at half", "gradients to target", "time to target")
     return _as_markdown(head, [_savings_of(found) for found in _standings()])
 
 
 def _savings_of(found: Standings) -> list[str]:
     ours = found.row(RECOMMENDED)
-    told = ["–"] * 4
+    told = ["–"] * 6
     if ours is not None:
         missed = Missed.of(found, ours)
         told = [
@@ -131,9 +131,18 @@ def _savings_of(found: Standings) -> list[str]:
             "–" if missed.time is None else _bold(f"{ours.spent[CLOCK]:.2f}", missed.time),
             _bold(difference_text(ours.difference), missed.accuracy),
             difference_text(ours.at_half),
+            *(saving_text(ours.savings[cost]) for cost in (GRADIENTS, CLOCK)),
         ]
-    times = [saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN]
-    return [found.task, f"{found.target:.2f}", *told, *times]
+    return [found.task, f"{found.target:.2f}", *told]
+
+
+def nearest() -> str:
+    """One line per task: gradients to the target of the recommended sampler, of balance, and of two peers."""
+    rows = [
+        [found.task, *(saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN)]
+        for found in _standings()
+    ]
+    return _as_markdown(("task", *_SHOWN), rows)
 
 
 def _bold(text: str, is_bold: bool) -> str:
@@ -183,5 +192,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "networks": partial(claims, "C7", "C8"),
     "norms": norms,
     "savings": savings,
+    "nearest": nearest,
     "benchmark": benchmark,
 }

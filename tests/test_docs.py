@@ -263,9 +263,9 @@ def test_the_tables_of_savings_are_made_from_the_rows(tmp_path, monkeypatch):
     write_rows(rows, tmp_path / "benchmark.parquet")
     half, level, ahead = "0.50 (0.50 to 0.50)", "+0.00 (+0.00 to +0.00)", "+1.00 (+1.00 to +1.00)"
     *_, line = hooks.savings().splitlines()
-    assert line == (
-        f"| terrain, 2-layer | 76.90 | 0.50 | 0.50 | {level} | {ahead} | {half} | – | – | not reached | – |"
-    )
+    assert line == f"| terrain, 2-layer | 76.90 | 0.50 | 0.50 | {level} | {ahead} | {half} | {half} |"
+    *_, line = hooks.nearest().splitlines()
+    assert line == f"| terrain, 2-layer | {half} | – | – | not reached | – |"
     heading, _, head, _, best, random, last = hooks.benchmark().splitlines()
     assert heading == "**terrain, 2-layer: target 76.90% (77.00 less 0.1), 3 seeds**"
     assert head.startswith("| method | step | time to target | gradients to target | spent |")
