@@ -17,6 +17,7 @@ from gradorder_lab.benchmark.aims import MOST_TIME, Missed
 from gradorder_lab.benchmark.curves import FEWEST
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import BenchmarkRun, read_rows
+from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.standings import GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.runs.shipped import read_table
@@ -67,7 +68,7 @@ def caveats() -> str:
 def _not_cheaper() -> str:
     """Without the intervals, which stand in the picture above."""
     others = [
-        task + ("" if row.num_seeds >= FEWEST else f" ({row.num_seeds} seeds)")
+        _brief(task) + ("" if row.num_seeds >= FEWEST else f" ({row.num_seeds} seeds)")
         for task, (_, row) in _recommended().items()
         if not _is_cheaper(row)
     ]
@@ -77,7 +78,7 @@ def _not_cheaper() -> str:
 def _no_faster() -> str:
     """Where it takes fewer gradients to the target, but not less time; both timed together."""
     times = {task: row.savings[CLOCK] for task, (_, row) in _recommended().items() if _is_cheaper(row)}
-    slower = [f"{task}: {saving_text(time)}" for task, time in times.items() if time.high >= 1]
+    slower = [f"{_brief(task)}: {saving_text(time)}" for task, time in times.items() if time.high >= 1]
     return _listed("It takes fewer gradients, but no less time beyond noise, on", slower)
 
 
@@ -87,7 +88,7 @@ def _is_cheaper(row: Standing) -> bool:
 
 
 def _not_level() -> str:
-    behind = [f"{task}: {difference_text(_recommended()[task][1].difference)}" for task in _behind()]
+    behind = [f"{_brief(task)}: {difference_text(_recommended()[task][1].difference)}" for task in _behind()]
     return _listed("After as many epochs it is behind, by more than that margin or noise, on", behind)
 
 
@@ -100,14 +101,14 @@ def _behind() -> list[str]:
 def _longer() -> str:
     """Where both were timed together."""
     missed = {task: row.spent for task, (all_, row) in _recommended().items() if Missed.of(all_, row).time}
-    longer = [f"{task}: {spent[CLOCK] / spent[GRADIENTS] - 1:.0%}" for task, spent in missed.items()]
+    longer = [f"{_brief(task)}: {spent[CLOCK] / spent[GRADIENTS] - 1:.0%}" for task, spent in missed.items()]
     return _listed(f"Its share of the time is more than {MOST_TIME - 1:.0%} above that of the gradients on", longer)
 
 
 def _other_step_sizes() -> str:
     """Where the search found another one than for random reshuffling."""
     others = [
-        f"{task}: {row.step_size:g} for {all_.step_size:g}"
+        f"{_brief(task)}: {row.step_size:g} for {all_.step_size:g}"
         for task, (all_, row) in _recommended().items()
         if row.step_size != all_.step_size
     ]
@@ -131,7 +132,7 @@ def _fewer_gradients() -> str:
         if others:
             first, more = others[0], f" and {len(others) - 1} more" if len(others) > 1 else ""
             share, time = saving_text(first.savings[GRADIENTS]), _in_time(first.savings[CLOCK].share)
-            said.append(f"{found.task}: {first.method} {share}{time}{more}")
+            said.append(f"{_brief(found.task)}: {first.method} {share}{time}{more}")
     return _listed("Others take fewer gradients on", said)
 
 
@@ -148,6 +149,15 @@ def _on_common_seeds(runs: Sequence[BenchmarkRun]) -> list[BenchmarkRun]:
 def _in_time(share: float) -> str:
     """Nothing where the two were not timed together."""
     return "" if isnan(share) else f" in {share:.2f} of the time"
+
+
+def _brief(task: str) -> str:
+    """Its name in a sentence: what is special about it, or its data, with the network only where there are several."""
+    data, _, *special = task.split(", ")
+    if special:
+        return special[0]
+    networks = {one.model for one in ALL if one.name.split(", ")[0] == data}
+    return task if len(networks) > 1 else data
 
 
 def _listed(told: str, cases: Sequence[str]) -> str:

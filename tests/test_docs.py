@@ -165,14 +165,27 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     rows += rows_of("InfoBatch", plain, task="mnist, 2-layer", cost=0.7)
     write_rows(rows, tmp_path / "benchmark.parquet")
     cheaper, faster, behind, time, others = generated.caveats().replace("\n  ", " ").splitlines()
-    assert cheaper == "- It is not cheaper beyond noise on terrain, 2-layer."
+    assert cheaper == "- It is not cheaper beyond noise on terrain."
     assert faster.endswith("fewer gradients, but no less time beyond noise, on mnist, 7-layer: 1.05 (1.05 to 1.05).")
-    assert behind.startswith("- After as many epochs it is behind, by more than that margin or noise, on terrain,")
-    assert "terrain, 2-layer: −0.30 (−0.30 to −0.30); fashion-mnist, 2-layer:" in behind
+    assert behind.startswith("- After as many epochs it is behind, by more than that margin or noise, on terrain: ")
+    assert "terrain: −0.30 (−0.30 to −0.30); fashion-mnist, 2-layer:" in behind
     assert time.endswith("more than 5% above that of the gradients on mnist, 2-layer: 20%; mnist, 7-layer: 110%.")
     assert others == (
         "- Others take fewer gradients on mnist, 2-layer: GraB mean 0.30 (0.30 to 0.30) in 0.30 of the time and 1 more."
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "brief"),
+    [
+        ("terrain, 2-layer", "terrain"),
+        ("mnist, 7-layer", "mnist, 7-layer"),  # there is another network
+        ("cifar10 (5,000), resnet20", "cifar10 (5,000)"),
+        ("fashion-mnist, 2-layer, rare classes", "rare classes"),
+    ],
+)
+def test_a_sentence_calls_a_task_by_what_tells_it_apart(task, brief):
+    assert loaded("generated")._brief(task) == brief
 
 
 def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
