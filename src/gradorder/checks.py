@@ -49,6 +49,15 @@ def part_of(fraction: float, num: int) -> int:
     return max(1, math.ceil(fraction * num * (1 - ROUNDING)))
 
 
+def parts_of(fraction: float, counts: Sequence[int]) -> list[int]:
+    """Return `part_of` for each of many counts; an empty class stays empty."""
+    sizes = np.asarray(counts)
+    parts: list[int] = (
+        np.where(sizes > 0, np.maximum(1, np.ceil(fraction * sizes * (1 - ROUNDING))), 0).astype(int).tolist()
+    )
+    return parts
+
+
 def positive(name: str, value: object) -> float:
     """`value` as a positive finite float."""
     if not is_number(value) or not 0 < value < math.inf:

@@ -5,11 +5,22 @@ are for the mistakes that a program may want to tell apart. All of them are `Val
 `except ValueError` catches every complaint of the library.
 """
 
+import sys
+import warnings
 from typing import Any, Self
 
 import torch
 
 _SHOWN = 5
+_NOT_THE_USERS = ("gradorder.", "torch.utils.data.")
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user's code that called the library, also through a `DataLoader`."""
+    depth = 2
+    while sys._getframe(depth - 1).f_globals.get("__name__", "").startswith(_NOT_THE_USERS):  # noqa: SLF001 - as warnings does
+        depth += 1
+    warnings.warn(message, stacklevel=depth)
 
 
 class NonFiniteScoresError(ValueError):

@@ -1,9 +1,11 @@
-"""The contract of an ordering as a function, for your own rules::
+"""The contract of an ordering as a function, for your own rules.
 
-    from gradorder.testing import check_ordering
+Use it in a test::
 
-    def test_my_rule():
-        check_ordering(MyRule())
+from gradorder.testing import check_ordering
+
+def test_my_rule():
+    check_ordering(MyRule())
 """
 
 import copy
@@ -16,9 +18,8 @@ import numpy as np
 import torch
 
 from gradorder.orderings import Order, Ordering, Request
-from gradorder.orderings.ordering import checked_order
+from gradorder.orderings.ordering import checked_order, epoch_generator
 from gradorder.sampler import OrderedSampler
-from gradorder.orderings.ordering import epoch_generator
 
 _SIZES = (1, 2, 7, 40)  # the least, a pair, classes of different sizes, and room for several batches
 _EPOCHS = range(6)  # several pairs, for rules that replay an epoch

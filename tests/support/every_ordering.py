@@ -13,7 +13,7 @@ ORDERINGS = [
     go.PlackettLuce(unbiased=True),
     go.Revisiting(go.PlackettLuce()),
     go.Revisiting(go.Shuffled(), every=3),
-    go.FlipFlop(go.Revisiting(go.Descending(), every=3)),
+    go.FlipFlop(go.Revisiting(go.Descending(), every=5)),
     go.Revisiting(go.InfoBatch(10), every=4),
     go.Undecided(go.PlackettLuce()),
     go.Undecided(go.Revisiting(go.Descending())),

@@ -75,9 +75,9 @@ class History:
 class Recorder:
     """Records a few numbers about every example from the losses given to `step`.
 
-    The columns take about 30 bytes per example. The visits of the current epoch wait beside them until the next epoch is
-    planned, when it is known whether its steps match its batches. With several processes each keeps its own visits until
-    `gather` brings them together.
+    The columns take about 30 bytes per example. The visits of the current epoch wait beside them until the next epoch
+    is planned, when it is known whether its steps match its batches. With several processes each keeps its own visits
+    until `gather` brings them together.
 
     Args:
         num_examples: the size of the dataset.
@@ -92,9 +92,7 @@ class Recorder:
         self._own: list[_Visits] = []  # of this process, batch by batch
         self._gathered: list[tuple[torch.Tensor, torch.Tensor]] = []  # of all processes
 
-    def note(
-        self, epoch: int, examples: npt.NDArray[Any], losses: torch.Tensor, margins: torch.Tensor | None
-    ) -> None:
+    def note(self, epoch: int, examples: npt.NDArray[Any], losses: torch.Tensor, margins: torch.Tensor | None) -> None:
         """Record the visits of one batch."""
         self._own.append(_Visits(epoch, examples, losses.clone(), margins))
 
@@ -138,8 +136,7 @@ class Recorder:
                 shape = tuple(column.shape) if isinstance(column, torch.Tensor) else None
                 raise ValueError(f"state must hold {each.name} of {num_examples} numbers, got shape {shape}")
             setattr(recorder._columns, each.name, column.clone())
-        rows, values = state.get("waiting"), state.get("waiting_values")
-        _check_waiting(rows, values, num_examples)
+        rows, values = _checked_waiting(state, num_examples)
         # Every process has the gathered visits: they are not gathered again.
         recorder._gathered = [(rows, values)] if len(rows) else []
         return recorder
@@ -176,8 +173,9 @@ def _concatenated(parts: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch
     return torch.cat(rows), torch.cat(values)
 
 
-def _check_waiting(rows: object, values: object, num_examples: int) -> None:
-    is_fit = (
+def _checked_waiting(state: Mapping[str, Any], num_examples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    rows, values = state.get("waiting"), state.get("waiting_values")
+    if (
         isinstance(rows, torch.Tensor)
         and isinstance(values, torch.Tensor)
         and rows.dtype == torch.int64
@@ -185,9 +183,9 @@ def _check_waiting(rows: object, values: object, num_examples: int) -> None:
         and rows.shape[1] == values.shape[1] == 2  # noqa: PLR2004 - of two columns
         and len(rows) == len(values)
         and bool((rows >= 0).all() and (rows[:, 1] < num_examples).all())
-    )
-    if not is_fit:
-        raise ValueError(f"state must hold the waiting visits of examples 0 to {num_examples - 1}, with two values each")
+    ):
+        return rows, values
+    raise ValueError(f"state must hold the waiting visits of examples 0 to {num_examples - 1}, with two values each")
 
 
 def _write(

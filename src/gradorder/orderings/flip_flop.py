@@ -39,6 +39,7 @@ class FlipFlop(Wrapping):
     def order(self, request: Request) -> Order:
         """The even partner's order, backwards in odd epochs."""
         even = request.epoch - request.epoch % 2
+        request = replace(request, epochs_per_order=2)
         if even == request.epoch:
             return self.inner.order(request)
         generator = request.generator if request.seed is None else epoch_generator(request.seed, even)
@@ -46,7 +47,7 @@ class FlipFlop(Wrapping):
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that replays the even epochs."""
-        return _Replay(self, prunes=self.inner.start(request).prunes)
+        return _Replay(self, prunes=self.inner.start(replace(request, epochs_per_order=2)).prunes)
 
 
 class _Replay(OrderingRun):

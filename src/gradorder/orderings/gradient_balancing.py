@@ -1,6 +1,5 @@
 """GraB: the order of the next epoch from the gradients of this one, so that their sums stay balanced."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final, get_args
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 
 from gradorder import checks
+from gradorder.errors import warn
 from gradorder.orderings.ordering import ExampleIndices, Order, Ordering, OrderingRun, Request, has_duplicates
 from gradorder.precision import widened
 
@@ -74,7 +74,6 @@ class GradientBalancing(Ordering):
                 f"labels: {request.classes is not None}, keep={request.keep}, num_replicas={request.num_replicas}"
             )
         return _Balancer(self, request.num_examples)
-
 
 
 class _Balancer(OrderingRun):
@@ -190,10 +189,9 @@ class _Balancer(OrderingRun):
         if self.num_learned == num_planned:
             self._learn_order()
         elif is_due:
-            warnings.warn(
+            warn(
                 f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples: "
-                f"{self.rule} learns from complete epochs only, so its order stays as it was",
-                stacklevel=6,  # at the caller of `set_epoch`
+                f"{self.rule} learns from complete epochs only, so its order stays as it was"
             )
         self.begin_epoch()
 
@@ -241,20 +239,18 @@ class _Balancer(OrderingRun):
     def _check_state(self, state: Mapping[str, Any]) -> None:
         """Refuse a state in which an order names an example twice, or a count does not fit."""
         for name in ("order", "placed"):
-            indices = state.get(name)
-            if indices is None and name == "order":
-                continue
-            is_vector = isinstance(indices, torch.Tensor) and indices.shape == (self._num_examples,)
-            named = indices[indices >= 0] if is_vector else None
-            if (
-                named is None
-                or indices.dtype != torch.int64
-                or (len(named) and int(named.max()) >= self._num_examples)
-                or has_duplicates(named.numpy(), self._num_examples)
-                or (name == "order" and len(named) < self._num_examples)
-            ):
-                raise ValueError(f"state must hold a learned {name} of {self._num_examples} examples, each once")
+            if name in state or name == "placed":
+                self._check_indices(name, state.get(name), is_complete=name == "order")
         for name in ("num_front", "num_back"):
             checks.integer(f"{name} of the state", state.get(name), minimum=0)
         if state["num_front"] + state["num_back"] != int((state["placed"] >= 0).sum()):
             raise ValueError("state must hold as many placed examples as num_front and num_back count")
+
+    def _check_indices(self, name: str, indices: object, *, is_complete: bool) -> None:
+        size = self._num_examples
+        if isinstance(indices, torch.Tensor) and indices.shape == (size,) and indices.dtype == torch.int64:
+            placed = indices[indices >= 0].numpy()
+            is_in_range = len(placed) == 0 or int(placed.max()) < size
+            if is_in_range and not has_duplicates(placed, size) and (len(placed) == size or not is_complete):
+                return
+        raise ValueError(f"state must hold a learned {name} of {size} examples, each once")

@@ -73,7 +73,6 @@ class InfoBatch(Ordering):
         return OrderingRun(self, prunes=True)
 
 
-
 def _is_low(scores: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
     """Below the mean of the known; rounding must not put the mean above all scores, where they are equal."""
     values = scores.double()

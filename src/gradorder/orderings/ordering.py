@@ -1,7 +1,7 @@
 """An ordering is a rule: a request in, an order out.
 
-The sampler describes an epoch (`Request`), and the rule answers with the examples that the epoch visits (`Order`). A rule
-that skips examples returns fewer indices. A rule that weights them returns weights.
+The sampler describes an epoch (`Request`), and the rule answers with the examples that the epoch visits (`Order`). A
+rule that skips examples returns fewer indices. A rule that weights them returns weights.
 """
 
 from abc import ABC, abstractmethod
@@ -46,6 +46,7 @@ class Request:
         keep: the fraction to keep, in (0, 1]; None keeps everything.
         num_replicas: the number of processes that share the order.
         seed: the seed of the run, for randomness that several epochs share; None outside of a run.
+        epochs_per_order: the number of epochs that share one order; 2 inside `FlipFlop`.
         class_counts: the number of examples of each class, if the caller has counted them already.
     """
 
@@ -58,6 +59,7 @@ class Request:
     keep: float | None = None
     num_replicas: int = 1
     seed: int | None = None
+    epochs_per_order: int = 1
     class_counts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +97,7 @@ class Request:
         """The number of examples of each class to keep: ceil(keep * n_c), at least 1."""
         if self.keep is None:
             return self.counts
-        return tuple(checks.part_of(self.keep, count) if count else 0 for count in self.counts)
+        return tuple(checks.parts_of(self.keep, self.counts))
 
     @property
     def num_kept(self) -> int:
@@ -103,7 +105,7 @@ class Request:
         return sum(self.kept_counts)
 
     def kept(self, order: torch.Tensor) -> torch.Tensor:
-        """The part of an order to keep: examples that were never scored move to the front, then the first of each class."""
+        """The part of an order to keep: examples that were never scored come first, then the first of each class."""
         if self.known is not None:
             is_known = self.known.to(order.device)[order]
             order = torch.cat([order[~is_known], order[is_known]])
@@ -123,6 +125,27 @@ class Request:
         is_kept[by_class] = rank_in_class < np.repeat(self.kept_counts, counts)
         return torch.from_numpy(is_kept).to(order.device)
 
+    def num_turns(self, every: int) -> int:
+        """The number of orders within which every example must have its turn, to be visited once in `every` epochs."""
+        # In between it is absent for (turns - 1) * epochs_per_order epochs, which must be less than `every`.
+        return (every - 1) // self.epochs_per_order + 1
+
+    def in_turn(self, every: int) -> torch.Tensor:
+        """Mark the examples whose turn it is: each one at least once in any `every` consecutive epochs.
+
+        The examples are dealt to the turns in a fixed random order, with classes class by class. By index, rows that
+        repeat with a period, for example four answers per question, could have their turn together.
+        """
+        size, turns = self.num_examples, self.num_turns(every)
+        dealt = torch.randperm(size, generator=torch.Generator().manual_seed(size))
+        if self.classes is not None:
+            classes = self.classes.cpu()
+            small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
+            dealt = dealt[torch.argsort(small[dealt], stable=True)]
+        is_in_turn = torch.zeros(size, dtype=torch.bool)
+        is_in_turn[dealt[self.epoch // self.epochs_per_order % turns :: turns]] = True
+        return is_in_turn
+
     def classes_of(self, examples: torch.Tensor) -> torch.Tensor:
         """The class of each of these examples; 0 for all of them without classes."""
         if self.classes is None:
@@ -140,7 +163,7 @@ class Order:
         backwards: visit the batches last to first; `indices` hold the order before the reversal.
         repeats: whether an example may occur in `indices` more than once.
         epoch: the epoch that this one replays, if it is not its own.
-        is_unscored: whether the order is random because the scores that the rule needs are missing.
+        is_unscored: whether the order is random and complete because the rule has too few scores.
     """
 
     indices: torch.Tensor
@@ -149,6 +172,12 @@ class Order:
     repeats: bool = False
     epoch: int | None = None
     is_unscored: bool = False
+
+
+def random_order(request: Request) -> Order:
+    """Return all examples in random order, for an epoch without the scores that a rule needs."""
+    device = request.generator.device
+    return Order(torch.randperm(request.num_examples, generator=request.generator, device=device), is_unscored=True)
 
 
 class Ordering(ABC):
@@ -164,8 +193,8 @@ class Ordering(ABC):
                 distance = (request.scores - request.scores.median()).abs()
                 return go.Order(request.kept(torch.argsort(distance, stable=True)))
 
-    `gradorder.testing.check_ordering(MiddleFirst())` checks the contract. A rule that refuses some settings, decides the
-    length of an epoch, or carries something from epoch to epoch also overrides `start`.
+    `gradorder.testing.check_ordering(MiddleFirst())` checks the contract. A rule that refuses some settings, decides
+    the length of an epoch, or carries something from epoch to epoch also overrides `start`.
     """
 
     @property
@@ -243,9 +272,7 @@ class OrderingRun:
     def order(self, request: Request) -> Order:
         """Order an epoch; random and complete if the rule needs scores and there are none."""
         if self.rule.needs_scores and request.scores is None:
-            device = request.generator.device
-            order = torch.randperm(request.num_examples, generator=request.generator, device=device)
-            return Order(order, is_unscored=True)
+            return random_order(request)
         return checked_order(self.rule, request, self.rule.order(request))
 
     def checked_gradients(
@@ -322,12 +349,12 @@ def checked_order(rule: Ordering, request: Request, order: object) -> Order:
     _check_indices(rule, order, request.num_examples)
     if order.weights is not None:
         _check_weights(rule, order.weights, len(order.indices))
-    elif len(order.indices) > request.num_kept:
+    elif len(order.indices) > request.num_kept and not order.is_unscored:
         return replace(order, indices=request.kept(order.indices))
-    if len(order.indices) > request.num_kept:
+    if order.weights is not None and len(order.indices) > request.num_kept:
         raise ValueError(
-            f"{rule} must return at most {request.num_kept} examples with weights, got {len(order.indices)}: weight the "
-            "examples that request.kept(order) returns"
+            f"{rule} must return at most {request.num_kept} examples with weights, got {len(order.indices)}: weight "
+            "the examples that request.kept(order) returns"
         )
     return order
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.ordering import Order, Ordering, Request, random_order
 
 _COLDEST_UNBIASED = 1e-6  # below, double precision rounds the noise away and with it the chances
 
@@ -25,7 +25,8 @@ class PlackettLuce(Ordering):
     scores are refused.
 
     With `unbiased` every kept example i weighs 1 / pi_i times kept / N, so that the mean of weights * losses over
-    the epoch estimates the mean over all N without bias. pi_i = P(key_i > tau) = 1 - exp(-exp(log(score_i) /
+    the epoch estimates the mean over all N without bias. If examples without a score fill the place of a class,
+    no weight could be right, and the epoch is random and complete. pi_i = P(key_i > tau) = 1 - exp(-exp(log(score_i) /
     temperature - tau)) is its chance to be kept, given the largest key tau that was not (of its class, where there
     are labels). An example of score zero is kept only after all others, with equal chances; where none is kept,
     they are missing from the mean, which stays right only if they would have added nothing to it. A sampler's
@@ -73,7 +74,13 @@ class PlackettLuce(Ordering):
         zeros = order[num_positive:]
         order = torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
         kept = request.kept(order)
-        return Order(kept, self._weights(request, keys, kept) if self.unbiased else None)
+        if not self.unbiased:
+            return Order(kept)
+        by_chance = torch.ones_like(keys, dtype=torch.bool) if request.known is None else request.known.to(keys.device)
+        if not _has_room(request, by_chance, kept):
+            return random_order(request)
+        chances = torch.where(by_chance[kept], self._chances(request, keys, kept, by_chance), 1.0)
+        return Order(kept, len(kept) / request.num_examples / chances)
 
     def _keys(self, scores: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
         """What the order sorts by; -infinity for score zero."""
@@ -82,31 +89,6 @@ class PlackettLuce(Ordering):
         if self.temperature <= 1:
             return log_scores + self.temperature * gumbel
         return (log_scores / self.temperature + gumbel).masked_fill_(scores == 0, -math.inf)
-
-    def _weights(self, request: Request, keys: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        """1 / pi_i times kept / N, in double precision; what comes first whatever its key has pi_i = 1."""
-        size = request.num_examples
-        by_chance = torch.ones(size, dtype=torch.bool, device=keys.device)
-        if request.known is not None:
-            by_chance &= request.known.to(keys.device)
-        self._check_room(request, by_chance, kept)
-        chances = torch.where(by_chance[kept], self._chances(request, keys, kept, by_chance), 1.0)
-        return len(kept) / size / chances
-
-    def _check_room(self, request: Request, by_chance: torch.Tensor, kept: torch.Tensor) -> None:
-        """Where nothing is left to chance in a class, no weight could stand for what is left out of it."""
-        num_classes = len(request.counts)
-        num_kept = torch.bincount(request.classes_of(kept).long(), minlength=num_classes).tolist()
-        drawn = kept[by_chance[kept]]
-        num_drawn = torch.bincount(request.classes_of(drawn).long(), minlength=num_classes).tolist()
-        for number, count in enumerate(request.counts):
-            if num_kept[number] < count and num_drawn[number] == 0:
-                which = "all" if request.classes is None else f"class number {number}"
-                raise ValueError(
-                    f"keep must leave room beside the examples that come first whatever their score, for the weights "
-                    f"of {self} to be without bias: {which} with {count} examples keeps {num_kept[number]}, and as "
-                    "many come first"
-                )
 
     def _chances(
         self, request: Request, keys: torch.Tensor, kept: torch.Tensor, by_chance: torch.Tensor
@@ -127,6 +109,16 @@ class PlackettLuce(Ordering):
         num_zeros = torch.bincount(group[is_zero], minlength=num_groups)
         num_kept_zeros = torch.bincount(group[kept][is_zero[kept]], minlength=num_groups)
         return torch.where(is_zero[kept], (num_kept_zeros / num_zeros)[group[kept]].double(), chances)
+
+
+def _has_room(request: Request, by_chance: torch.Tensor, kept: torch.Tensor) -> bool:
+    """Whether every class with skipped examples keeps one by chance, whose weight can stand for them."""
+    num_classes = len(request.counts)
+    num_kept = torch.bincount(request.classes_of(kept).long(), minlength=num_classes)
+    drawn = kept[by_chance[kept]]
+    num_drawn = torch.bincount(request.classes_of(drawn).long(), minlength=num_classes)
+    is_cut = num_kept < torch.tensor(request.counts, device=num_kept.device)
+    return not bool((is_cut & (num_drawn == 0)).any())
 
 
 def _largest_first(keys: torch.Tensor, num_positive: int) -> torch.Tensor:

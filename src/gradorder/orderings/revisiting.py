@@ -6,7 +6,7 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, Wrapping
 
 
 @final
@@ -16,15 +16,15 @@ class Revisiting(Wrapping):
 
     Rule: with F_r = {i : place(i) mod every = r}, epoch e plays F_{e mod every} in the inner order, then the others
     in the inner order. `place` is a fixed random permutation of the examples, with labels sorted by class, so that a
-    part holds 1/every of each class, rounded up or down.
+    part holds 1/every of each class, rounded up or down. Inside FlipFlop the two epochs of a pair share a part, and
+    there are fewer parts.
 
-    So with any keep >= 1/every, labels or not, each example is visited at least once in any `every` consecutive
-    ordered epochs, and no remembered score gets older than that. A smaller keep is refused. `drop_last` may cut the
-    visit off. Inside FlipFlop, `every` must be odd, and the promise is for 2 * every epochs, as pairs share a part.
+    So with any keep >= 1/every (inside FlipFlop: about twice that), labels or not, each example is visited at least
+    once in any `every` consecutive ordered epochs, and no remembered score gets older than that. A smaller keep is
+    refused. `drop_last` may drop the visit.
 
-    Weights of the inner ordering stay unbiased: what is at the front is sure to be kept and weighs kept / N, and the
-    inner ordering weighs what was chosen among the rest. Where nothing was, no weight could be right, so it is refused:
-    then each class (all examples, without labels) must keep more than ceil(n_c / every), or all.
+    Weights of the inner ordering stay unbiased: an example at the front is certain to be kept and weighs kept / N, and
+    the inner ordering weighs the examples that it chose among the others.
 
     It helps where scores are remembered from training: what is never visited would keep its old score for ever.
 
@@ -48,47 +48,35 @@ class Revisiting(Wrapping):
     def __post_init__(self) -> None:
         checks.integer("every", self.every, minimum=2)
         super().__post_init__()
+        if isinstance(self.inner, Revisiting):
+            raise ValueError(f"inner must not revisit examples by itself, got {self.inner}")  # noqa: TRY004
+        if not _puts_unknown_first(self.inner):
+            raise ValueError(f"inner must put examples first that were never scored, got {self.inner}")
 
     def order(self, request: Request) -> Order:
         """The inner ordering's, to which the forced examples look as if they were never scored: those come first."""
-        forced = self._forced(request)
+        forced = request.in_turn(self.every)
         sure = forced if request.known is None else forced | ~request.known
         if not _fit(request, sure):  # the visit that was promised goes before the example that was never scored
             sure = forced
         order = self.inner.order(replace(request, known=~sure))
-        if order.weights is not None:
-            self._check_room(request)
         return order if request.known is None else _with_first(order, ~request.known)
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that keeps one part at least."""
-        if request.keep is not None and request.keep < 1 / self.every:
-            raise ValueError(f"keep must be at least {1 / self.every} with {self}, got {request.keep}")
+        least = 1 / request.num_turns(self.every)
+        if request.keep is not None and request.keep < least:
+            raise ValueError(f"keep must be at least {least} with {self}, got {request.keep}")
         return super().start(request)
 
-    def _forced(self, request: Request) -> torch.Tensor:
-        """Which examples this epoch must visit."""
-        size = request.num_examples
-        # Always the same permutation: which examples are together has nothing to do with a run's seed.
-        by_place = torch.randperm(size, generator=torch.Generator().manual_seed(size))
-        if request.classes is not None:
-            classes = request.classes.cpu()
-            small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
-            by_place = by_place[torch.argsort(small[by_place], stable=True)]
-        forced = torch.zeros(size, dtype=torch.bool)
-        forced[by_place[request.epoch % self.every :: self.every]] = True
-        return forced
 
-    def _check_room(self, request: Request) -> None:
-        """Every example must have a chance, in any epoch: the check does not depend on whose turn it is."""
-        for number, (count, num_kept) in enumerate(zip(request.counts, request.kept_counts, strict=True)):
-            most_forced = -(-count // self.every)
-            if num_kept < count and num_kept <= most_forced:
-                which = "all" if request.classes is None else f"class number {number}"
-                raise ValueError(
-                    f"keep must leave room beside the examples that {self} forces, to weight the others without bias: "
-                    f"{which} with {count} examples keeps {num_kept}, and up to {most_forced} are forced"
-                )
+def _puts_unknown_first(rule: Ordering) -> bool:
+    """Whether a rule visits examples that were never scored, and first: a forced example looks like one to it."""
+    known = torch.ones(8, dtype=torch.bool)
+    known[5] = False
+    scores = torch.arange(1.0, 9.0) if rule.needs_scores else None
+    order = rule.order(Request(1, 8, torch.Generator(), scores=scores, known=known))
+    return int(order.indices[0]) == 5 and not order.repeats  # noqa: PLR2004 - the unknown one
 
 
 def _fit(request: Request, sure: torch.Tensor) -> bool:

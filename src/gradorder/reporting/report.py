@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 
 from gradorder import checks
+from gradorder.diagnostics.history import History
 from gradorder.reporting.page import Shown, page
 from gradorder.reporting.thumbnails import as_data_uri, image_of
 from gradorder.sampler import OrderedSampler
-from gradorder.diagnostics.history import History
 from gradorder.sampler.labels import Classes
 
 _LISTED = 10

@@ -4,7 +4,6 @@ from itertools import accumulate
 
 import torch
 
-from gradorder import checks
 from gradorder.sampler.plan import EpochPlan, EpochPlanner
 
 
@@ -12,16 +11,14 @@ class RunLength:
     """The steps of every epoch: as planned or, before that, as they will be once there are scores.
 
     Args:
-        planner: plans the epochs.
-        epochs: the number of epochs of the run, for `progress`.
+        planner: plans the epochs of the run.
     """
 
-    def __init__(self, planner: EpochPlanner, epochs: int | None) -> None:
+    def __init__(self, planner: EpochPlanner) -> None:
         self._planner = planner
         self._planned: dict[int, int] = {}
         self._announced: dict[int, int] = {}
-        self.epochs = None if epochs is None else checks.integer("epochs", epochs, minimum=1)
-        steps = [planner.known_steps(epoch) for epoch in range(self.epochs or 0)]
+        steps = [planner.known_steps(epoch) for epoch in range(planner.epochs or 0)]
         # If the steps of some epoch are not known yet, every epoch is the same part of the run.
         self._starts = [0, *accumulate(1 if None in steps else number or 0 for number in steps)]
 
@@ -42,9 +39,9 @@ class RunLength:
 
     def progress(self, epoch: int, part: float) -> float:
         """The part of the run before this part of an epoch; 1 for every epoch after the last."""
-        if self.epochs is None:
+        if self._planner.epochs is None:
             raise ValueError("epochs must be given to the sampler for its progress, got None")
-        if epoch >= self.epochs:
+        if epoch >= self._planner.epochs:
             return 1.0
         start, end = self._starts[epoch : epoch + 2]
         return (start + part * (end - start)) / self._starts[-1]

@@ -47,7 +47,7 @@ class SamplerLoader(DataLoader[Any]):
         if self.counted is None:
             return super().__iter__()
         if self.has_own_generator:
-            self.counted.seed_loader(self.generator)  # type: ignore[arg-type] # there is one
+            self.counted.seed_loader(self.generator)
         return _CountedBatches(self.counted, super().__iter__)
 
 
@@ -97,7 +97,8 @@ def loader_of(sampler: Any, dataset: Dataset[Any], settings: dict[str, Any]) -> 
             f"{' and '.join(refused or ['in_order=False'])} must not be given to the loader: the sampler decides batch "
             "size and order. Give drop_last to the sampler"
         )
-    own = {} if "generator" in settings else {"generator": torch.Generator()}
-    loader = SamplerLoader(dataset, batch_size=counted.loader_batch_size, sampler=ordered, **own, **settings)
-    loader.counted, loader.has_own_generator = counted, bool(own)
+    has_own_generator = settings.get("generator") is None
+    settings = {**settings, "generator": torch.Generator()} if has_own_generator else settings
+    loader = SamplerLoader(dataset, batch_size=counted.loader_batch_size, sampler=ordered, **settings)
+    loader.counted, loader.has_own_generator = counted, has_own_generator
     return loader

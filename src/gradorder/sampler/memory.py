@@ -22,8 +22,8 @@ class ScoreMemory:
 
     Scores on the CPU of a single process are written at once. Others wait until `settle`, so that `step` does not wait:
     scores on an accelerator stay there, and with several processes each keeps its own until `settle` brings them
-    together (call it on all of them before reading). The waiting scores are bounded by one per example and a fixed number
-    of batches.
+    together (call it on all of them before reading). The waiting scores are bounded by one per example and a fixed
+    number of batches.
     """
 
     def __init__(self, num_examples: int, ranks: Ranks = _ALONE) -> None:

@@ -1,6 +1,6 @@
 """The warnings of a sampler. Each is given once per sampler."""
 
-import warnings
+from gradorder.errors import warn
 
 
 class Notices:
@@ -23,8 +23,8 @@ class Notices:
         self._given.add("no_scores")  # this says it, too
         self._warn(
             f"steps_changed {epoch}",
-            f"epoch {epoch} has {num_steps} steps, but num_steps returned {announced}. A learning-rate schedule built on "
-            "that number ends too early or too late. Without scores an epoch is random and complete: pass scores to "
+            f"epoch {epoch} has {num_steps} steps, but num_steps returned {announced}. A learning-rate schedule built "
+            "on that number ends too early or too late. Without scores an epoch is random and complete: pass scores to "
             "set_epoch, or build the sampler with a later start_epoch",
         )
 
@@ -33,9 +33,9 @@ class Notices:
         self._warn(
             "scores_discarded",
             f"epoch {epoch} delivered {num_delivered} batches, but step was called {num_steps} times. The scores of "
-            f"{num_discarded} examples may belong to other examples and are discarded. Call step once per batch, without "
-            "losses for a batch that you skip. If the loader has drop_last=True, give drop_last to the sampler instead",
-            depth=4,
+            f"{num_discarded} examples may belong to other examples and are discarded. Call step once per batch, "
+            "without losses for a batch that you skip. If the loader has drop_last=True, give drop_last to the sampler "
+            "instead",
         )
 
     def beyond_the_end(self, epoch: int, epochs: int) -> None:
@@ -45,7 +45,6 @@ class Notices:
             f"epoch {epoch} is beyond the end of the run: the sampler was built with epochs={epochs}, and the first "
             "epoch is 0. Its progress stays 1, so a learning rate that follows it, as with go.ProgressLR, stays at its "
             "final value. Build the sampler with the number of epochs that you train",
-            depth=3,
         )
 
     def epoch_repeated(self, epoch: int) -> None:
@@ -53,11 +52,9 @@ class Notices:
         self._warn(
             "epoch_repeated",
             f"epoch {epoch} is trained on again, in the same order: call set_epoch(epoch) before each epoch",
-            depth=3,
         )
 
-    def _warn(self, key: str, message: str, depth: int = 4) -> None:
-        """Warn at the user's line, `depth` calls up."""
+    def _warn(self, key: str, message: str) -> None:
         if key not in self._given:
             self._given.add(key)
-            warnings.warn(message, stacklevel=depth + 1)
+            warn(message)

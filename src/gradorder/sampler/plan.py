@@ -132,8 +132,11 @@ class EpochPlanner:
     drop_last: bool
     num_replicas: int
     rank: int
+    epochs: int | None = None
 
     def __post_init__(self) -> None:
+        if self.epochs is not None:
+            checks.integer("epochs", self.epochs, minimum=1)
         if not isinstance(self.ordering, Ordering):
             raise TypeError(f"ordering must be an Ordering such as Descending(), got {self.ordering!r}")
         if self.layout not in LAYOUTS:
@@ -141,7 +144,9 @@ class EpochPlanner:
         if self.layout != "contiguous" and not self.ordering.needs_scores:
             raise ValueError(f"layout={self.layout!r} needs an ordering by scores, got {self.ordering}")
         self._num_used(self.num_examples, 0)
-        self.known_steps(self.start_epoch)  # raises if that epoch cannot be trained on
+        for epoch in self._epochs_to_check():
+            self.ordering.start(self._request(epoch))
+            self.known_steps(epoch)  # raises if that epoch cannot be trained on
 
     def __str__(self) -> str:
         processes = f" over {self.num_replicas} processes" if self.num_replicas > 1 else ""
@@ -157,6 +162,16 @@ class EpochPlanner:
             *(["drop_last"] if self.drop_last else []),
         ]
         return ", ".join(parts)
+
+    def _epochs_to_check(self) -> Iterator[int]:
+        """The first epoch of every fraction that the run keeps, so that no later epoch fails."""
+        last = self.epochs if callable(self.keep) and self.epochs is not None else 0
+        checked: set[float] = set()
+        for epoch in range(self.start_epoch, max(last, self.start_epoch + 1)):
+            fraction = self.fraction(epoch)
+            if fraction not in checked:
+                checked.add(fraction)
+                yield epoch
 
     def new_run(self) -> OrderingRun:
         """Start the ordering for a run with these settings.

@@ -103,14 +103,12 @@ class Position:
     def _check_indices(self, batch: int, examples: Indices, given: Indices, num_delivered: int) -> None:
         if np.array_equal(given, examples):
             return
-        later = (
-            other for other in range(batch + 1, num_delivered) if np.array_equal(given, self.plan.examples(other))
-        )
+        later = (other for other in range(batch + 1, num_delivered) if np.array_equal(given, self.plan.examples(other)))
         found = next(later, None)
         hint = "" if found is None else f" They are the examples of batch {found}: call step for every batch."
         raise StepError(
-            f"indices must be the examples of batch {batch} of epoch {self.plan.epoch}, the next one without a step, and "
-            f"they are not.{hint}"
+            f"indices must be the examples of batch {batch} of epoch {self.plan.epoch}, the next one without a step, "
+            f"and they are not.{hint}"
         )
 
     def step(self, *, is_verified: bool) -> bool:

@@ -54,8 +54,8 @@ class OrderedSampler(DistributedSampler[int]):
         labels: one label per example, or True for the dataset's own `targets` or `labels`. With labels, batches are
             stratified: every batch holds its share of each class, to within one.
         layout: "contiguous", the order as given. For orderings by score also "dealt" (position i goes to batch i mod
-            num_batches, so every batch has the same spread of difficulty) and "shuffled" (the kept part in random order:
-            scores decide which examples are visited, but not when).
+            num_batches, so every batch has the same spread of difficulty) and "shuffled" (the kept part in random
+            order: scores decide which examples are visited, but not when).
         keep: the fraction of each epoch to train on, or a function from epoch to fraction: the first ceil(keep * n) of
             the order, with labels the first ceil(keep * n_c) of each class.
         start_epoch: earlier epochs are random and complete; from this one on they are ordered and kept in part.
@@ -63,7 +63,8 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: drop a last batch that is not full.
         num_replicas: number of processes; by default that of the default process group.
         rank: the rank of this process.
-        epochs: the number of epochs of the run, for `progress`. An epoch beyond it gives a warning.
+        epochs: the number of epochs of the run, for `progress`, and to check a function `keep` at construction. An
+            epoch beyond it gives a warning.
 
     Example:
         >>> import gradorder as go
@@ -123,8 +124,9 @@ class OrderedSampler(DistributedSampler[int]):
             drop_last=self.drop_last,
             num_replicas=self._ranks.num,
             rank=self._ranks.rank,
+            epochs=epochs,
         )
-        self._length = RunLength(self._planner, epochs)
+        self._length = RunLength(self._planner)
         self._memory = ScoreMemory(self.num_examples, self._ranks)
         self._run = self._planner.new_run()
         self._recorder: Recorder | None = None
@@ -137,8 +139,11 @@ class OrderedSampler(DistributedSampler[int]):
         return f"OrderedSampler({self._planner})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has no followers: they belong to the original."""
-        return {**self.__dict__, "_followers": WeakSet()}
+        """A copy has no followers: they belong to the original, and weak references cannot be pickled."""
+        return {**self.__dict__, "_followers": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _followers=WeakSet())
 
     # ---------------------------------------------------------------- sizes
 
@@ -154,7 +159,7 @@ class OrderedSampler(DistributedSampler[int]):
     @property
     def epochs(self) -> int | None:
         """The number of epochs of the run, if it was given."""
-        return self._length.epochs
+        return self._planner.epochs
 
     @property
     def needs_scores(self) -> bool:
@@ -207,8 +212,8 @@ class OrderedSampler(DistributedSampler[int]):
                 scores. They order this epoch and replace all remembered scores. Without them the epoch is ordered by
                 the scores remembered from `step`; if there are none, it is random and complete.
 
-        For the current epoch, a call without scores changes nothing (frameworks may repeat it); a call with scores plans
-        it again as long as no step was made. If it raises, nothing has changed.
+        For the current epoch, a call without scores changes nothing (frameworks may repeat it); a call with scores
+        plans it again as long as no step was made. If it raises, nothing has changed.
 
         With several processes, call it on all of them: they bring their scores together and compare the orders.
 
@@ -220,8 +225,8 @@ class OrderedSampler(DistributedSampler[int]):
         position = self._position
         if position.is_resuming and epoch < self.epoch:
             raise ValueError(
-                f"epoch must be at least {self.epoch}, where load_state_dict resumes, got {epoch}. If a framework counts "
-                "the epochs, use its plug-in in gradorder.integrations"
+                f"epoch must be at least {self.epoch}, where load_state_dict resumes, got {epoch}. If a framework "
+                "counts the epochs, use its plug-in in gradorder.integrations"
             )
         is_new = epoch != self.epoch
         replans = is_new or (scores is not None and position.steps == 0)
@@ -252,7 +257,7 @@ class OrderedSampler(DistributedSampler[int]):
             discarded = torch.empty(0, dtype=torch.int64) if ended is None else ended.discarded()
             run = copy.copy(self._run)
             if ended is not None:
-                is_due = ended.latest is not None and self._planner.is_ordered(ended.plan.epoch)
+                is_due = ended.num_used > 0 and self._planner.is_ordered(ended.plan.epoch)
                 run.end_epoch(ended.plan.epoch, len(ended.plan.sequence), is_due=is_due)
             given = self._given_scores(scores, is_needed=self._planner.is_ordered(epoch) and run.needs_scores(epoch))
             plan = self._planner.plan(epoch, self._memory.known_without(discarded) if given is None else given, run)
@@ -298,10 +303,11 @@ class OrderedSampler(DistributedSampler[int]):
     # ---------------------------------------------------------------- iterating
 
     def loader(self, dataset: Dataset[Any] | None = None, **settings: Any) -> DataLoader[Any]:  # noqa: ANN401 - DataLoader's
-        """Return a `DataLoader` over the dataset in this order; `settings` are DataLoader's, except batch size and order.
+        """Return a `DataLoader` over the dataset in this order; `settings` are DataLoader's own.
 
-        It counts the batches that training receives, so a missing `step` is noticed also if the epoch is left early. Its
-        workers are seeded by the sampler, so it draws nothing from the global random state.
+        Batch size and order cannot be set: the sampler decides them. The loader counts the batches that training
+        receives, so a missing `step` is noticed also if the epoch is left early. Its workers are seeded by the sampler,
+        so it draws nothing from the global random state.
         """
         return loader_of(self, self.dataset if dataset is None else dataset, settings)
 
@@ -525,7 +531,7 @@ class _First(int):
     def __iter__(self) -> Iterator[int]:
         raise TypeError(
             "an OrderedSampler gives examples, not batches: write sampler.loader(dataset), or "
-            "DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler) instead of batch_sampler=sampler"
+            "DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler), without batch_sampler="
         )
 
 

@@ -18,8 +18,8 @@ PARTS = ("carried", "history")
 class SamplerState:
     """The content of `OrderedSampler.state_dict`.
 
-    The sequence of the current epoch is saved as it was planned, so a resumed run sees the same batches whatever else has
-    changed since.
+    The sequence of the current epoch is saved as it was planned, so a resumed run sees the same batches whatever else
+    has changed since.
     """
 
     num_examples: int

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from gradorder.orderings import Descending, FlipFlop, Ordering, Sequential, Shuffled, ShuffledOnce
 from gradorder.checks import part_of
+from gradorder.orderings import Descending, FlipFlop, Ordering, Sequential, Shuffled, ShuffledOnce
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.sklearn.compiled import Array
 from gradorder.sklearn.step_sizes import StepSizes

@@ -9,11 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from gradorder.checks import part_of
 from gradorder.compilation import announced
 from gradorder.orderings import Ordering, Request
-from gradorder.orderings.ordering import checked_order
-from gradorder.checks import part_of
-from gradorder.orderings.ordering import epoch_generator
+from gradorder.orderings.ordering import checked_order, epoch_generator
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array, MatrixRows, Plan, Rule
 from gradorder.sklearn.compiled.models import BEST, NUM_NUMBERS, SCALE, Full, Plain

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 import gradorder as go
 from gradorder.checks import part_of
-from gradorder.schedules import Schedule
 from gradorder.orderings.ordering import epoch_generator
+from gradorder.schedules import Schedule
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem

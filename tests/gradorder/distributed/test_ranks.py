@@ -69,7 +69,7 @@ def train(sampler, first_epoch=0, *, keeps_states=False):
         sampler.set_epoch(epoch)
         for batch in batches(sampler):
             slices.append((epoch, batch))
-            moment = epoch + sampler._run.epoch.iteration.consumed / 10
+            moment = epoch + sampler._position.steps / 10
             sampler.step(score(moment, batch))
             if keeps_states:
                 states.append(sampler.state_dict())

@@ -33,7 +33,11 @@ def test_odd_epochs_are_played_backwards():
 def test_the_order_before_it_is_played_backwards_is_the_even_partners():
     """With scores or without, with weights, and complete where the partner was."""
     scores = torch.rand(20)
-    for inner, given in [(go.PlackettLuce(unbiased=True), scores), (go.InfoBatch(4), scores), (go.Descending(), scores)]:
+    for inner, given in [
+        (go.PlackettLuce(unbiased=True), scores),
+        (go.InfoBatch(4), scores),
+        (go.Descending(), scores),
+    ]:
         ordering = go.FlipFlop(inner)
         known = {"num_examples": 20, "keep": None if isinstance(inner, go.InfoBatch) else 0.5}
         for epoch in (0, 2):
@@ -48,7 +52,7 @@ def test_the_order_before_it_is_played_backwards_is_the_even_partners():
 
 def test_it_is_the_outermost_of_all():
     for wrapper in (go.Revisiting, go.FlipFlop, go.Undecided):
-        with pytest.raises(ValueError, match="inner must not carry anything.*FlipFlop"):
+        with pytest.raises(ValueError, match=r"inner must not carry anything.*FlipFlop"):
             wrapper(go.FlipFlop(go.Descending()))
     with pytest.raises(ValueError, match="inner must not carry"):
         go.FlipFlop(go.FlipFlop(go.Shuffled()))

@@ -154,7 +154,7 @@ def test_a_class_may_vanish_for_an_epoch():
 def test_the_steps_of_an_epoch_that_is_not_planned_are_refused():
     sampler = go.OrderedSampler(10, 2, ordering=go.InfoBatch(8), start_epoch=2)
     assert sampler.num_steps(0, 2) == 10
-    with pytest.raises(ValueError, match=r"the steps of epoch 2 cannot be known before set_epoch\(2\)"):
+    with pytest.raises(ValueError, match=r"the steps of epoch 2 are not known before set_epoch\(2\)"):
         sampler.num_steps(0, 3)
     sampler.set_epoch(2, scores=SCORES)
     assert sampler.num_steps(0, 3) == 10 + math.ceil(len(sampler) / 2)

@@ -25,14 +25,14 @@ class Answers(go.Ordering):
     """Gives whatever it is told to."""
 
     answer: Any
-    size: int | None = SIZE
     needs_scores = False
 
     def order(self, request):
         return self.answer
 
-    def num_kept(self, request):
-        return self.size
+
+def checked(answer, **settings):
+    return checked_order(Answers(answer), request(**settings), answer)
 
 
 # ------------------------------------------------------------------------------------------------ Request
@@ -83,15 +83,15 @@ def test_scores_are_detached_and_needed_ones_must_be_there():
 
 def test_without_classes_all_are_one_class():
     asked = request(keep=0.5)
-    assert (asked.counts, asked.num_kept) == ((SIZE,), (3,))
+    assert (asked.counts, asked.kept_counts, asked.num_kept) == ((SIZE,), (3,), 3)
     assert asked.classes_of(torch.tensor([4, 0])).tolist() == [0, 0]
-    assert request().num_kept == (SIZE,)
+    assert request().num_kept == SIZE
 
 
 def test_an_empty_class_keeps_nothing_and_a_small_one_keeps_one():
     asked = request(classes=torch.tensor([0, 2, 2, 2, 2, 2]), keep=0.1)
     assert asked.counts == (1, 0, 5)
-    assert asked.num_kept == (1, 0, 1)
+    assert asked.kept_counts == (1, 0, 1)
     assert asked.classes_of(torch.tensor([1, 0])).tolist() == [2, 0]
 
 
@@ -134,7 +134,7 @@ def assert_kept_is_the_slow_one(question):
     expected = kept_slowly(order, known or [True] * size, classes or [0] * size, keep)
     assert asked.kept(torch.tensor(order)).tolist() == expected
     if len(order) == size:
-        assert sum(asked.num_kept) == len(expected)
+        assert asked.num_kept == len(expected)
 
 
 @given(question=questions(whole=True))
@@ -164,22 +164,21 @@ WHOLE = torch.arange(SIZE)
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (go.Order(WHOLE[:5]), r"must name 6 of range\(6\), got shape \(5,\)"),
-        (go.Order(WHOLE[:0]), r"must name 6 of range\(6\), got shape \(0,\)"),
-        (go.Order(torch.arange(7)), r"must name 6 of range\(6\), got shape \(7,\)"),
-        (go.Order(WHOLE.reshape(6, 1)), r"must name 6 of range\(6\), got shape \(6, 1\)"),
-        (go.Order(WHOLE.float()), "must name 6 .* of torch.float32"),
-        (go.Order(WHOLE.int()), "must name 6 .* of torch.int32"),
-        (go.Order(WHOLE + 1), "must name 6 .* got indices from 1 to 6"),
-        (go.Order(WHOLE - 1), "must name 6 .* got indices from -1 to 4"),
+        (go.Order(WHOLE[:0]), r"must return 1 to 6 indices of range\(6\), got shape \(0,\)"),
+        (go.Order(torch.arange(7)), r"must return 1 to 6 indices of range\(6\), got shape \(7,\)"),
+        (go.Order(WHOLE.reshape(6, 1)), r"must return 1 to 6 indices of range\(6\), got shape \(6, 1\)"),
+        (go.Order(WHOLE.float()), "must return 1 to 6 .* of torch.float32"),
+        (go.Order(WHOLE.int()), "must return 1 to 6 .* of torch.int32"),
+        (go.Order(WHOLE + 1), "must return 1 to 6 .* got indices from 1 to 6"),
+        (go.Order(WHOLE - 1), "must return 1 to 6 .* got indices from -1 to 4"),
         (
             go.Order(torch.tensor([0, 1, 2, 3, 4, 4])),
             r"each at most once, got an example twice \(Order\(.*repeats=True",
         ),
         (go.Order(torch.tensor([0, 1, 2, 3, 4, 6]), repeats=True), "got indices from 0 to 6"),
-        (go.Order(WHOLE, torch.ones(5)), r"must give one weight for each of 6 kept examples, got shape \(5,\)"),
-        (go.Order(WHOLE, torch.ones(6, 1)), r"must give one weight for each of 6 .*got shape \(6, 1\)"),
-        (go.Order(WHOLE, torch.tensor(1.0)), r"must give one weight for each of 6 .*got shape \(\)"),
+        (go.Order(WHOLE, torch.ones(5)), r"must return one weight for each of 6 kept examples, got shape \(5,\)"),
+        (go.Order(WHOLE, torch.ones(6, 1)), r"must return one weight for each of 6 .*got shape \(6, 1\)"),
+        (go.Order(WHOLE, torch.tensor(1.0)), r"must return one weight for each of 6 .*got shape \(\)"),
         (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.nan])), "finite and not negative, got from nan"),
         (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.inf])), "finite and not negative, got from 1.0 to inf"),
         (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, -0.5])), "finite and not negative, got from -0.5 to 1.0"),
@@ -188,22 +187,25 @@ WHOLE = torch.arange(SIZE)
 )
 def test_bad_orders_are_refused_and_the_rule_is_named(order, message):
     with pytest.raises(ValueError, match=message) as caught:
-        checked_order(Answers(order), request())
+        checked(order)
     assert str(caught.value).startswith("Answers(")
 
 
 @pytest.mark.parametrize("answer", [None, WHOLE, [0, 1, 2], (WHOLE, None)], ids=str)
 def test_what_is_no_order_is_refused(answer):
-    with pytest.raises(TypeError, match=r"Answers\(.*\) must give an Order, got "):
-        checked_order(Answers(answer), request())
+    with pytest.raises(TypeError, match=r"Answers\(.*\) must return an Order, got "):
+        checked(answer)
 
 
-@pytest.mark.parametrize("indices", [[], list(range(7)), [0, 0]], ids=str)
-def test_a_rule_that_cannot_tell_how_many_names_some(indices):
-    with pytest.raises(ValueError, match=r"must name some of range\(6\)"):
-        checked_order(Answers(go.Order(torch.tensor(indices, dtype=torch.int64)), size=None), request())
+def test_a_rule_may_return_fewer_examples():
     some = go.Order(torch.tensor([4, 1]))
-    assert checked_order(Answers(some, size=None), request()) is some
+    assert checked(some) is some
+
+
+def test_an_order_of_all_examples_is_cut_to_what_is_kept():
+    assert checked(go.Order(WHOLE.flip(0)), keep=0.5).indices.tolist() == [5, 4, 3]
+    with pytest.raises(ValueError, match="at most 3 examples with weights"):
+        checked(go.Order(WHOLE, torch.ones(SIZE)), keep=0.5)
 
 
 def test_good_orders_pass_as_they_are():
@@ -212,24 +214,12 @@ def test_good_orders_pass_as_they_are():
         go.Order(WHOLE.flip(0), torch.zeros(SIZE), backwards=True),
         go.Order(torch.zeros(SIZE, dtype=torch.int64), torch.ones(SIZE, dtype=torch.int64), repeats=True),
     ):
-        assert checked_order(Answers(order), request()) is order
-
-
-def test_a_refusal_comes_before_the_order_is_made():
-    class Refuses(Answers):
-        def num_kept(self, request):
-            raise ValueError("not this one")
-
-        def order(self, request):
-            pytest.fail("asked for an order all the same")
-
-    with pytest.raises(ValueError, match="not this one"):
-        checked_order(Refuses(None), request())
+        assert checked(order) is order
 
 
 def test_without_scores_a_rule_that_needs_them_is_random_and_complete_whatever_is_kept():
     asked = request(num_examples=30, keep=0.5, generator=torch.Generator().manual_seed(3))
-    order = checked_order(go.Descending(), asked)
+    order = go.Descending().start(asked).order(asked)
     assert order.indices.tolist() == torch.randperm(30, generator=torch.Generator().manual_seed(3)).tolist()
     assert order.weights is None
 
@@ -237,3 +227,29 @@ def test_without_scores_a_rule_that_needs_them_is_random_and_complete_whatever_i
 def test_the_call_plays_backwards_what_is_to_be_played_backwards():
     order = Answers(go.Order(WHOLE, backwards=True))
     assert order(None, epoch=0, generator=torch.Generator(), num_examples=SIZE).tolist() == [5, 4, 3, 2, 1, 0]
+
+
+# ------------------------------------------------------------------------------------------------ turns
+
+
+@given(size=st.integers(1, 40), every=st.integers(2, 9), shared=st.integers(1, 3), num_classes=st.integers(0, 4))
+def test_every_example_has_its_turn_in_time(size, every, shared, num_classes):
+    classes = torch.arange(size) % num_classes if num_classes else None
+    turns = [
+        request(epoch=epoch - epoch % shared, num_examples=size, classes=classes, epochs_per_order=shared).in_turn(
+            every
+        )
+        for epoch in range(4 * every)
+    ]
+    for start in range(3 * every):
+        assert torch.stack(turns[start : start + every]).any(0).all()
+    if shared == 1 and num_classes:
+        for each in range(num_classes):
+            counts = [int(turn[classes == each].sum()) for turn in turns]
+            assert max(counts) - min(counts) <= 1
+
+
+def test_rows_with_a_period_do_not_have_their_turn_together():
+    """Four answers per question: each turn holds about a quarter of each kind."""
+    turn = request(num_examples=4000).in_turn(4)
+    assert all(abs(int(turn[kind::4].sum()) - 250) < 60 for kind in range(4))

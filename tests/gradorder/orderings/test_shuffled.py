@@ -1,19 +1,12 @@
 import torch
+from asking import order_of
 
 import gradorder as go
-from gradorder.orderings.ordering import epoch_generator
 
 
 def orders(ordering, seed, epochs, size=30):
-    return [
-        ordering(
-            None,
-            epoch=epoch,
-            generator=epoch_generator(seed, epoch),
-            num_examples=size,
-        ).tolist()
-        for epoch in epochs
-    ]
+    asked = [order_of(ordering, None, num_examples=size, epoch=epoch, seed=seed) for epoch in epochs]
+    return [order.indices.tolist() for order in asked]
 
 
 def test_shuffled_is_new_every_epoch():

@@ -136,7 +136,7 @@ def test_what_does_not_go_with_it_is_refused():
     with pytest.raises(ValueError, match=r"keep must not be given with Unlearned"):
         go.OrderedSampler(10, 2, ordering=go.Unlearned(), keep=0.5)
     sampler = go.OrderedSampler(10, 2, ordering=go.Unlearned(), start_epoch=1)
-    with pytest.raises(ValueError, match=r"steps of epoch 1 cannot be known before set_epoch\(1\).*go\.ProgressLR"):
+    with pytest.raises(ValueError, match=r"steps of epoch 1 are not known before set_epoch\(1\).*go\.ProgressLR"):
         sampler.num_steps(0, 3)
 
 

@@ -26,6 +26,5 @@ def test_no_labels_no_keep_no_reversal():
     for settings in ({"labels": [0] * 10}, {"keep": 0.5}):
         with pytest.raises(ValueError, match="labels and keep must not be given"):
             go.OrderedSampler(10, 4, ordering=go.WithReplacement(), **settings)
-    for wrapper in (go.FlipFlop, go.Revisiting):
-        with pytest.raises(ValueError, match="inner must visit every example once"):
-            wrapper(go.WithReplacement())
+    with pytest.raises(ValueError, match="inner must put examples first"):
+        go.Revisiting(go.WithReplacement())

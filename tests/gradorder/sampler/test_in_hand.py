@@ -112,7 +112,7 @@ def test_other_data_are_refused():
         ({"keep": 0.55, "start_epoch": 3, "seed": 7}, ["keep=0.55", "from epoch 3 on", "seed=7"]),
         ({"keep": lambda epoch: 1 / (1 + epoch)}, ["keep by epoch"]),
         ({"num_replicas": 2, "rank": 1}, ["batches of 4 over 2 processes"]),
-        ({"layout": "dealt", "labels": [0, 1, 2] * 8}, ["layout='dealt'", "3 balanced classes from labels"]),
+        ({"layout": "dealt", "labels": [0, 1, 2] * 8}, ["layout='dealt'", "stratified by 3 classes of labels"]),
         ({"ordering": go.FlipFlop(go.PlackettLuce(0.5))}, ["ordering=FlipFlop(inner=PlackettLuce(temperature=0.5, "]),
     ],
     ids=["plain", "kept", "by epoch", "processes", "labels", "ordering"],
@@ -124,12 +124,6 @@ def test_it_says_what_it_will_do(settings, parts):
         assert part in said
 
 
-def test_looking_at_it_changes_nothing():
-    sampler = new()
-    repr(sampler)
-    assert sampler._run.epoch is None
-
-
 # ------------------------------------------------------------------------------------------------ labels
 
 LABELS = [i * i % 3 for i in range(SIZE)]  # two classes, one twice as large
@@ -139,7 +133,7 @@ LABELS = [i * i % 3 for i in range(SIZE)]  # two classes, one twice as large
 @pytest.mark.parametrize("name", ["targets", "labels"])
 def test_the_labels_that_the_data_set_has(name, form):
     found, passed = new(Labelled(name, form(LABELS)), labels=True), new(labels=LABELS)
-    assert f"2 balanced classes from dataset.{name}" in repr(found)
+    assert f"stratified by 2 classes of dataset.{name}" in repr(found)
     for sampler in (found, passed):
         sampler.set_epoch(0, scores=SCORES)
     assert list(found) == list(passed)
@@ -151,10 +145,10 @@ def test_the_labels_of_a_subset(form):
     chosen = [20, 3, 4, 9, 1, 7, 8, 2]
     data = Subset(Labelled("targets", form(LABELS)), chosen)
     sampler = new(data, labels=True)
-    assert "balanced classes from dataset.targets of the subset" in repr(sampler)
-    assert sampler._run.planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
+    assert "classes of dataset.targets of the subset" in repr(sampler)
+    assert sampler._planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
     inner = new(Subset(data, [0, 1, 3, 2]), labels=True)
-    assert inner._run.planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
+    assert inner._planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
 
 
 def test_labels_are_never_guessed():

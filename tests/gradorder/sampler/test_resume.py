@@ -90,7 +90,7 @@ def test_an_iterator_of_an_earlier_plan_does_not_count_for_the_current_one():
     first_plan = list(sampler)
     sampler.set_epoch(1)
     assert list(late) == first_plan
-    with pytest.raises(go.StepError, match="0 were issued"):
+    with pytest.raises(go.StepError, match="0 batches"):
         sampler.step()
 
 

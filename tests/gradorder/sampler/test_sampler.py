@@ -41,7 +41,7 @@ def test_hands_out_the_order_batch_after_batch():
     assert batches(sampler) == [DESCENDING[:4], DESCENDING[4:8], DESCENDING[8:]]
     assert len(sampler) == 10
     assert batches(sampler) == batches(sampler)
-    assert all(type(index) is int for index in sampler)
+    assert all(isinstance(index, int) for index in sampler)
 
 
 def test_random_epochs_use_the_seed_and_the_epoch():
@@ -223,7 +223,7 @@ def test_a_broken_promise_is_said_aloud():
     assert sampler.num_steps(0, 3) == 9
     sampler.set_epoch(0, scores=SCORES)
     forget_scores(sampler).set_epoch(1)
-    with pytest.warns(UserWarning, match=r"epoch 1 has 5 steps, not the 3 that num_steps counted"):
+    with pytest.warns(UserWarning, match="epoch 1 has 5 steps, but num_steps returned 3"):
         list(sampler)
     list(sampler)  # once is enough
 
@@ -237,7 +237,7 @@ def test_a_promise_is_not_broken_by_a_plan_that_the_scores_replace():
 
 
 def forget_scores(sampler):
-    sampler._run.memory.restore(None)
+    sampler._memory.restore(None)
     return sampler
 
 
@@ -415,8 +415,7 @@ def test_an_example_never_scored_ranks_as_the_hardest(dtype):
     iterator = iter(sampler)
     first = [next(iterator) for _ in range(4)]
     sampler.step(SCORES[first].to(dtype))
-    with pytest.warns(UserWarning, match="epoch 0 was left after 1 of its 3 steps"):
-        sampler.set_epoch(1)
+    sampler.set_epoch(1)
     assert list(sampler) == sorted(set(range(10)) - set(first)) + sorted(first, key=lambda i: -SCORES[i])
 
 
@@ -441,7 +440,7 @@ def test_weights_and_loss_scale_of_the_next_batch():
     for length in (4, 4, 2):
         assert sampler.weights.tolist() == [1.0] * length
         assert sampler.loss_scale == 1.0
-        if length == 4 and sampler._run.epoch.iteration.issued == 0:
+        if length == 4 and sampler._position.latest is None:
             iterator = iter(BatchSampler(sampler, 4, drop_last=False))
             list(iterator)
         sampler.step()
@@ -600,7 +599,7 @@ def test_bad_ranges_of_epochs_are_refused():
 
 def test_bad_steps_are_refused_and_change_nothing():
     sampler = planned(4)
-    with pytest.raises(go.StepError, match=r"step must follow a batch: 0 were issued"):
+    with pytest.raises(go.StepError, match="step must follow a batch: 0 batches"):
         sampler.step()
     next(iter(sampler))
     with pytest.raises(
@@ -614,11 +613,11 @@ def test_bad_steps_are_refused_and_change_nothing():
         sampler.step(bad)
     assert sampler.state_dict()["remembered_scores"].tolist() == SCORES.tolist()
     sampler.step(torch.rand(4))
-    with pytest.raises(go.StepError, match=r"1 were issued in this iteration of epoch 0 and 1 consumed already"):
+    with pytest.raises(go.StepError, match="1 batches of epoch 0 were delivered"):
         sampler.step()
 
 
-def test_an_ordering_of_the_users_own_is_checked():
+def test_an_ordering_of_the_users_own_is_checked_at_construction():
     @dataclass(frozen=True)
     class Broken(go.Ordering):
         indices: tuple
@@ -629,23 +628,15 @@ def test_an_ordering_of_the_users_own_is_checked():
             return go.Order(torch.tensor(self.indices))
 
     for order, message in [
-        ((0, 1, 1), "must name 3 of range.3., each at most once, got an example twice"),
+        ((0, 1, 1), "each at most once, got an example twice"),
         ((0, 1, 3), "indices from 0 to 3"),
-        ((0, 1), r"shape \(2,\)"),
+        ((), r"shape \(0,\)"),
         ((0.0, 1.0, 2.0), "torch.float32"),
     ]:
         with pytest.raises(ValueError, match=message):
-            list(go.OrderedSampler(3, 2, ordering=Broken(order)))
+            go.OrderedSampler(3, 2, ordering=Broken(order))
     assert list(go.OrderedSampler(3, 2, ordering=Broken((2, 0, 1)))) == [2, 0, 1]
-
-    class Pruning(Broken):
-        def num_kept(self, request):
-            return None
-
-    for order, message in [((0, 1, 1), "an example twice"), ((0, 3), "indices from 0 to 3"), ((), r"shape \(0,\)")]:
-        with pytest.raises(ValueError, match=message):
-            list(go.OrderedSampler(3, 2, ordering=Pruning(order)))
-    assert list(go.OrderedSampler(3, 2, ordering=Pruning((2, 0)))) == [2, 0]
+    assert list(go.OrderedSampler(3, 2, ordering=Broken((2, 0)))) == [2, 0]
 
 
 def test_an_ordering_with_replacement_takes_no_labels_and_no_keep():
@@ -661,6 +652,4 @@ def test_an_ordering_with_replacement_takes_no_labels_and_no_keep():
     for settings in ({"labels": [0] * 10}, {"keep": 0.5}, {"keep": lambda epoch: 1.0}):
         with pytest.raises(ValueError, match="labels and keep must not be given"):
             go.OrderedSampler(10, 4, ordering=go.WithReplacement(), **settings)
-    # A rule of one's own that did not think of keep is caught when it answers.
-    with pytest.raises(ValueError, match=r"Draws\(\) must name 5 of range\(10\), got shape \(10,\)"):
-        list(go.OrderedSampler(10, 4, ordering=Draws(), keep=0.5))
+    assert len(go.OrderedSampler(10, 4, ordering=Draws(), keep=0.5)) == 5  # a rule that does not know keep

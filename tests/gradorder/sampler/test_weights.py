@@ -150,16 +150,16 @@ def test_ranks_with_other_weights_do_not_share_a_fingerprint():
     one, other = (new(ordering=Numbered()) for _ in range(2))
     for sampler in (one, other):
         sampler.set_epoch(0, scores=SCORES)
-    assert one._run.epoch.plan.fingerprint == other._run.epoch.plan.fingerprint
+    assert one._position.plan.fingerprint == other._position.plan.fingerprint
     state = one.state_dict()
     other.load_state_dict({**state, "weights": state["weights"] + 1})
-    assert one._run.epoch.plan.fingerprint != other._run.epoch.plan.fingerprint
+    assert one._position.plan.fingerprint != other._position.plan.fingerprint
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (torch.ones(3), r"must give one weight for each of 14 kept examples, got shape \(3,\)"),
+        (torch.ones(3), r"must return one weight for each of 14 kept examples, got shape \(3,\)"),
         (torch.full((14,), float("nan")), "finite and not negative, got from nan to nan"),
         (torch.full((14,), -1.0), "finite and not negative, got from -1.0 to -1.0"),
     ],
