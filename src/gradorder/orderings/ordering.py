@@ -47,6 +47,8 @@ class Request:
         num_replicas: the number of processes that share the order.
         seed: the seed of the run, for randomness that several epochs share; None outside of a run.
         epochs_per_order: the number of epochs that share one order; 2 inside `FlipFlop`.
+        batch_size: the global batch size; None outside of a sampler.
+        drop_last: whether a last batch that is not full is dropped.
         class_counts: the number of examples of each class, if the caller has counted them already.
     """
 
@@ -60,6 +62,8 @@ class Request:
     num_replicas: int = 1
     seed: int | None = None
     epochs_per_order: int = 1
+    batch_size: int | None = None
+    drop_last: bool = False
     class_counts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -124,6 +128,19 @@ class Request:
         is_kept = np.empty(len(order), dtype=bool)
         is_kept[by_class] = rank_in_class < np.repeat(self.kept_counts, counts)
         return torch.from_numpy(is_kept).to(order.device)
+
+    def trainable(self, num_visited: int) -> int:
+        """The number of examples, near `num_visited`, that batches can be cut from, for a rule that decides the length.
+
+        The last batch must hold an example for every process and, with `drop_last`, be full. The number is rounded up
+        as long as there are enough examples, so that no visit is lost.
+        """
+        if self.batch_size is None:
+            return num_visited
+        least = self.batch_size if self.drop_last else self.num_replicas
+        tail = num_visited % self.batch_size
+        filled = num_visited if tail == 0 or tail >= least else num_visited - tail + least
+        return filled if filled <= self.num_examples else num_visited - tail
 
     def num_turns(self, every: int) -> int:
         """The number of orders within which every example must have its turn, to be visited once in `every` epochs."""

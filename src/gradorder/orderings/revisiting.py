@@ -67,6 +67,13 @@ class Revisiting(Wrapping):
         least = 1 / request.num_turns(self.every)
         if request.keep is not None and request.keep < least:
             raise ValueError(f"keep must be at least {least} with {self}, got {request.keep}")
+        num_used = request.num_kept - (request.num_kept % (request.batch_size or 1) if request.drop_last else 0)
+        num_forced = -(-request.num_examples // request.num_turns(self.every))
+        if num_used < num_forced:
+            raise ValueError(
+                f"keep must leave room for the {num_forced} examples whose turn it is with {self}, got {num_used} "
+                "examples in full batches. Use a larger keep, a smaller batch_size, or drop_last=False"
+            )
         return super().start(request)
 
 

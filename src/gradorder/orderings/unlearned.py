@@ -71,9 +71,17 @@ class Unlearned(Ordering):
         """What stays of a new permutation."""
         generator, losses = request.generator, request.required_scores
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device).to(losses.device)
-        stays = self._stays(request.epoch, losses, request.known)
-        # index_select: a quarter of the time of stays[order]
-        return Order(request.kept(order[stays.index_select(0, order)]))
+        is_waiting = self._is_waiting(request)
+        # index_select: a quarter of the time of is_waiting[order]
+        stays = ~is_waiting.index_select(0, order)
+        num_stay = int(stays.sum())
+        num_visited = request.trainable(num_stay)
+        if num_visited > num_stay:  # fill the last batch with examples that would have waited
+            stays[(~stays).nonzero().flatten()[: num_visited - num_stay]] = True
+        elif num_visited < num_stay:  # drop examples from the end whose turn it is not
+            is_free = stays & ~request.in_turn(self.every).to(order.device).index_select(0, order)
+            stays[is_free.nonzero().flatten()[num_visited - num_stay :]] = False
+        return Order(request.kept(order[stays]))
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run whose epochs are as long as the losses say."""
@@ -81,18 +89,19 @@ class Unlearned(Ordering):
             raise ValueError(f"keep must not be given with {self}, which decides by itself how many examples to visit")
         return OrderingRun(self, prunes=True)
 
-    def _stays(self, epoch: int, losses: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
-        """Whether each example is visited; what was never scored is."""
-        scored = slice(None) if known is None else known.to(losses.device)
-        waits = torch.zeros_like(losses, dtype=torch.bool)
+    def _is_waiting(self, request: Request) -> torch.Tensor:
+        """Whether each example is skipped in this epoch; one that was never scored is visited."""
+        losses = request.required_scores
+        scored = slice(None) if request.known is None else request.known.to(losses.device)
+        is_waiting = torch.zeros_like(losses, dtype=torch.bool)
         is_learned = self._is_learned(losses[scored])
         if is_learned.any():
-            waits[scored] = _looks_wrong(losses[scored])
-            waits[epoch % _WRONG_EVERY :: _WRONG_EVERY] = False
-            waits[scored] |= is_learned
-            waits[epoch % self.every :: self.every] = False
-        # No epoch is empty: of fewer examples than `every`, none may come back in this one.
-        return torch.ones_like(waits) if waits.all() else ~waits
+            is_waiting[scored] = _looks_wrong(losses[scored])
+            is_waiting[request.in_turn(_WRONG_EVERY).to(losses.device)] = False
+            is_waiting[scored] |= is_learned
+            is_waiting[request.in_turn(self.every).to(losses.device)] = False
+        # No epoch is empty: of fewer examples than `every`, it may be the turn of none.
+        return torch.zeros_like(is_waiting) if is_waiting.all() else is_waiting
 
     def _is_learned(self, losses: torch.Tensor) -> torch.Tensor:
         lowest, mean = float(losses.min()), float(losses.double().mean())

@@ -26,6 +26,9 @@ Indices = npt.NDArray[Any]
 _LAYOUT_STREAM = 1
 """Separates the random numbers of the layout from those of the order."""
 
+_FILLING_STREAM = 3
+"""Those of the examples that fill the last batch of a pruned epoch."""
+
 _INDICES_AT_ONCE = 2**16  # as Python ints; a whole large epoch at once would take 32 bytes for each
 
 
@@ -231,17 +234,21 @@ class EpochPlanner:
         request = self._request(epoch, generator=epoch_generator(self.seed, epoch), scores=finite, known=known)
         order = run.order(request)
         if run.prunes:
-            order = self._without_torn_batch(order)
+            order = self._filled(order, request)
         return self._in_batches(epoch, order, "contiguous" if order.is_unscored else self.layout)
 
-    def _without_torn_batch(self, order: Order) -> Order:
-        """Drop the last batch if it has fewer examples than there are ranks."""
-        tail = len(order.indices) % self.batch_size
-        if self.drop_last or not 0 < tail < self.num_replicas:
+    def _filled(self, order: Order, request: Request) -> Order:
+        """Add skipped examples to a last batch that could not be trained on; with weights, they weigh nothing."""
+        num_missing = request.trainable(len(order.indices)) - len(order.indices)
+        if num_missing <= 0:
             return order
-        kept = slice(0, len(order.indices) - tail)
-        weights = None if order.weights is None else order.weights[kept]
-        return replace(order, indices=order.indices[kept], weights=weights)
+        is_skipped = torch.ones(self.num_examples, dtype=torch.bool, device=order.indices.device)
+        is_skipped[order.indices] = False
+        skipped = is_skipped.nonzero().flatten()
+        generator = epoch_generator(self.seed, request.epoch, _FILLING_STREAM)
+        chosen = skipped[torch.randperm(len(skipped), generator=generator)[:num_missing].to(skipped.device)]
+        weights = None if order.weights is None else torch.cat([order.weights, order.weights.new_zeros(len(chosen))])
+        return replace(order, indices=torch.cat([order.indices, chosen]), weights=weights)
 
     def plan_of(
         self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None, *, repeats: bool = False
@@ -271,10 +278,13 @@ class EpochPlanner:
             keep=None if self.keep == 1 else self.fraction(epoch),
             num_replicas=self.num_replicas,
             seed=self.seed,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
         )
 
     def _in_batches(self, epoch: int, order: Order, layout: Layout) -> EpochPlan:
-        indices = order.indices.cpu().numpy()
+        # With drop_last the end of the order is dropped, whatever the layout: examples whose turn it is come first.
+        indices = order.indices.cpu().numpy()[: self._num_used(len(order.indices), epoch)]
         # Weights travel with their examples: if there are some, the layout arranges positions instead of examples.
         items = indices if order.weights is None else np.arange(len(indices))
         classes = None if self.classes is None else self.classes.numbers.numpy().take(indices)
@@ -284,7 +294,6 @@ class EpochPlanner:
             places = torch.randperm(len(items), generator=generator).numpy()
             items, classes = items[places], None if classes is None else classes[places]
         laid = lay_out(items, self.batch_size, layout=layout, classes=classes, backwards=order.backwards)
-        laid = np.ascontiguousarray(laid)
         if order.weights is None:
             return self.plan_of(epoch, torch.from_numpy(laid), repeats=order.repeats)
         weights = order.weights.detach().cpu().float()[torch.from_numpy(laid)]

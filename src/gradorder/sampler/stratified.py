@@ -41,21 +41,21 @@ def lay_out(
     classes: Indices | None = None,
     backwards: bool = False,
 ) -> Indices:
-    """The sequence of the epoch for an order: a permutation of it.
+    """Return the sequence of the epoch for an order: a permutation of it.
 
     Args:
-        order: anything that is to be put in sequence.
-        batch_size: the loader cuts the sequence into batches of so many.
+        order: the examples in order.
+        batch_size: the loader cuts the sequence into batches of this size.
         layout: for "shuffled" the order comes shuffled; from there on it is contiguous.
-        classes: the class of each entry of `order`, from 0 on; None for no balance.
-        backwards: the same batches, last first. A short last batch must stay last, which shifts the cuts: then the
-            reversed order is laid out anew, so that the batches stay balanced.
+        classes: the class of each entry of `order`, from 0 on; None for batches that are not stratified.
+        backwards: return the same batches, last first. A short last batch must stay last, which shifts the cuts: then
+            the reversed order is laid out anew, so that the batches stay stratified.
     """
     if not backwards:
         return _forwards(order, batch_size, layout, classes)
     if len(order) % batch_size == 0:
-        return _forwards(order, batch_size, layout, classes)[::-1]
-    return _forwards(order[::-1], batch_size, layout, None if classes is None else classes[::-1])
+        return _forwards(order, batch_size, layout, classes)[::-1].copy()
+    return _forwards(order[::-1].copy(), batch_size, layout, None if classes is None else classes[::-1])
 
 
 def _forwards(order: Indices, batch_size: int, layout: Layout, classes: Indices | None) -> Indices:

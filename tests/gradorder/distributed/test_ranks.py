@@ -418,7 +418,7 @@ def errors_of_two():
         ("different_data", "RankError RankError", "num_examples is 9 on rank 0, 10 on rank 1"),
         ("different_epochs", "RankError RankError", "epoch is 1 on rank 0, 2 on rank 1"),
         ("different_seeds", "RankError RankError", "but order is"),
-        ("scores_on_one", "RankError RankError", "what set_epoch is called for must be the same"),
+        ("scores_on_one", "RankError RankError", "the arguments of set_epoch must be the same"),
         ("states_of_different_steps", "RankError RankError", "consumed is 1 on rank 0, 2 on rank 1"),
         ("different_states_loaded", "RankError RankError", "but order is"),
         ("late_nan", "NonFiniteScoresError NonFiniteScoresError", "6 of 12 are NaN or infinite"),
