@@ -3,7 +3,7 @@
 One straight line: batch -> score -> ordering -> layout -> sampler -> the user's own training step.
 """
 
-from gradorder import bounds, orderings, selection
+from gradorder import orderings, selection
 from gradorder.adviser import Advice, advise
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, squared_error
@@ -50,7 +50,6 @@ __all__ = [
     "StepError",
     "UnknownStepsError",
     "advise",
-    "bounds",
     "cross_entropy",
     "data_report",
     "explain_norms",

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gradorder.bounds import arrays
-from gradorder.bounds.arrays import Array
+from gradorder_lab.theory import arrays
+from gradorder_lab.theory.arrays import Array
 
 _ROUNDINGS: Final = 16
 """Float64 roundings allowed per step, each relative to the size of what is added."""

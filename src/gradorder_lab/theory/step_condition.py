@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradorder import checks
-from gradorder.bounds import arrays
-from gradorder.bounds.arrays import Array
-from gradorder.bounds.recorded_epoch import RecordedEpoch
+from gradorder_lab.theory import arrays
+from gradorder_lab.theory.arrays import Array
+from gradorder_lab.theory.recorded_epoch import RecordedEpoch
 
 
 @dataclass(frozen=True)

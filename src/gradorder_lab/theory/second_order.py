@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gradorder.bounds import arrays
-from gradorder.bounds.arrays import Array
+from gradorder_lab.theory import arrays
+from gradorder_lab.theory.arrays import Array
 
 
 def second_order_shift(hessians: ArrayLike, start_gradients: ArrayLike) -> Array:

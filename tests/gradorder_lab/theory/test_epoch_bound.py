@@ -20,7 +20,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from gradorder import bounds
+from gradorder_lab import theory
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Problem:
     strong_convexity: np.ndarray
 
     def record(self, start, optimum, order, step_sizes):
-        return bounds.record_epoch(
+        return theory.record_epoch(
             self.losses,
             lambda x, example: self.gradients(x)[example],
             start=start,
@@ -120,7 +120,7 @@ def epochs(draw):
 
 @given(epochs())
 def test_the_corrected_bounds_hold_for_every_order_and_schedule(epoch):
-    bound = bounds.epoch_bound(epoch)
+    bound = theory.epoch_bound(epoch)
     assert bound.measured <= bound.tight.right_hand_side + bound.tight.rounding
     assert bound.tight.right_hand_side <= bound.corrected.right_hand_side + bound.corrected.rounding
     assert bound.tight.holds
@@ -145,7 +145,7 @@ def test_every_term_is_what_a_loop_makes_of_its_formula(epoch):
     strongly = all(m[i] > 0 for i in range(1, n + 1))
     curved = a[1] ** 2 * a[n] * sum((n - i) * m[i] * c[i] ** 2 for i in range(1, n)) if strongly else 0
 
-    bound = bounds.epoch_bound(epoch)
+    bound = theory.epoch_bound(epoch)
     constant = len(set(epoch.step_sizes)) == 1
     assert bound.theorem == {(1, 0): 1, (1, 1): 2, (0, 0): 3, (0, 1): 4}[strongly, constant]
     first = sum(a[i] * start_norm[i] for i in range(1, n + 1))
@@ -179,13 +179,13 @@ def test_the_tight_bound_is_the_exact_identity_less_what_convexity_gives(epoch):
         progress = value - epoch.optimal_values[i] + m / 2 * sum((point - epoch.optimum) ** 2)
         right += -2 * step * progress + step**2 * sum(epoch.gradients[i] ** 2)
         point = point - step * epoch.gradients[i]
-    tight = bounds.epoch_bound(epoch).tight
+    tight = theory.epoch_bound(epoch).tight
     assert tight.right_hand_side == pytest.approx(right, abs=tight.rounding)
 
 
 def test_the_bounds_are_not_vacuous():
     """Equality is reached: linear losses that all point away from x*."""
-    bound = bounds.epoch_bound(linear_epoch([[3.0], [2.0], [1.0]], start=[10.0], step_sizes=[0.3, 0.2, 0.1]))
+    bound = theory.epoch_bound(linear_epoch([[3.0], [2.0], [1.0]], start=[10.0], step_sizes=[0.3, 0.2, 0.1]))
     for one in (bound.tight, bound.corrected):
         assert one.right_hand_side == pytest.approx(bound.measured)
     assert bound.epsilon == pytest.approx(0)
@@ -197,7 +197,7 @@ def test_the_bounds_are_not_vacuous():
 def linear_epoch(slopes, *, start, step_sizes, order=None):
     """f_i(x) = c_i.x with x* = 0: gradients do not change, so that terms depend on the order alone."""
     slopes = np.asarray(slopes, dtype=float)
-    return bounds.record_epoch(
+    return theory.record_epoch(
         lambda x: slopes @ x,
         lambda x, example: slopes[example],
         start=start,
@@ -215,7 +215,7 @@ def test_descending_maximises_the_first_order_term_and_the_second(norms, steps):
     descending = np.argsort(-np.array(norms), kind="stable")
 
     def terms(order):
-        bound = bounds.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=steps, order=list(order)))
+        bound = theory.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=steps, order=list(order)))
         return bound.first_order_sum, bound.pair_sum, bound.corrected.second_order
 
     every = np.array([terms(order) for order in itertools.permutations(range(len(norms)))])
@@ -226,8 +226,8 @@ def test_descending_maximises_the_first_order_term_and_the_second(norms, steps):
 @given(st.permutations(range(6)))
 def test_at_a_constant_step_only_the_published_second_order_term_knows_the_order(order):
     slopes = np.outer([6.0, 5, 4, 3, 2, 1], [0.6, 0.8])
-    sorted_one = bounds.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=0.01))
-    other = bounds.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=0.01, order=order))
+    sorted_one = theory.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=0.01))
+    other = theory.epoch_bound(linear_epoch(slopes, start=[1.0, -2.0], step_sizes=0.01, order=order))
     assert other.first_order_sum == pytest.approx(sorted_one.first_order_sum)
     assert other.corrected.right_hand_side == pytest.approx(sorted_one.corrected.right_hand_side)
     assert other.published.right_hand_side <= sorted_one.published.right_hand_side + 1e-12
@@ -239,7 +239,7 @@ def test_the_published_second_order_term_is_valid_for_descending_gradients(epoch
     """... and looser than the corrected one; for other orders see the counterexample."""
     norms = np.linalg.norm(epoch.start_gradients, axis=1)
     assume((np.diff(norms) <= 0).all())
-    bound = bounds.epoch_bound(epoch)
+    bound = theory.epoch_bound(epoch)
     assert bound.tight.second_order <= bound.published.second_order + bound.published.rounding
 
 
@@ -263,7 +263,7 @@ def opposite_pulls(curvature=1e-3):
 def test_each_theorem_drops_a_factor_of_two_before_epsilon(theorem, strongly_convex, step_sizes):
     epoch = opposite_pulls().record([1.0, 0.0], [0.0, 0.0], [0, 1], step_sizes)
     epoch = epoch if strongly_convex else dataclasses.replace(epoch, strong_convexity=0.0)
-    bound = bounds.epoch_bound(epoch)
+    bound = theory.epoch_bound(epoch)
     assert bound.theorem == theorem
     assert bound.published.right_hand_side < 0.9 * bound.measured
     assert not bound.published.holds
@@ -286,13 +286,13 @@ def absolute_values(slopes, width=1e-3):
 def test_the_squares_of_the_earlier_gradients_do_not_bound_the_products_unless_the_order_descends(theorem, step_sizes):
     """Here everything else is tight (epsilon is 0 but for the rounded tip), so the whole theorem falls with it."""
     problem = absolute_values([10.0, 1.0])
-    ascending = bounds.epoch_bound(problem.record([1.0], [0.0], [1, 0], step_sizes))
+    ascending = theory.epoch_bound(problem.record([1.0], [0.0], [1, 0], step_sizes))
     assert ascending.theorem == theorem
     doubled = dataclasses.replace(ascending.published, epsilon_term=2 * ascending.published.epsilon_term)
     assert not ascending.published.holds
     assert not doubled.holds
     assert ascending.corrected.holds
-    assert bounds.epoch_bound(problem.record([1.0], [0.0], [0, 1], step_sizes)).published.holds
+    assert theory.epoch_bound(problem.record([1.0], [0.0], [0, 1], step_sizes)).published.holds
 
 
 def test_the_norm_of_a_sum_is_not_the_sum_of_the_norms():
@@ -333,8 +333,8 @@ def test_the_strong_convexity_term_can_make_the_bound_on_a_square_negative():
     curvatures = np.array([1.0, 1e-6, 1e-6])
     problem = Problem(lambda x: curvatures / 2 * (x @ x), lambda x: curvatures[:, None] * x, curvatures)
     epoch = problem.record([0.1], [0.0], [0, 1, 2], 3.0)
-    bound = bounds.epoch_bound(epoch)
-    assert bounds.step_condition(epoch, smoothness=1.0).met
+    bound = theory.epoch_bound(epoch)
+    assert theory.step_condition(epoch, smoothness=1.0).met
     assert bound.theorem == 2
     assert bound.published.right_hand_side + bound.published.epsilon_term < 0
     assert bound.measured == pytest.approx(0.04, rel=1e-3)
@@ -351,7 +351,7 @@ def test_no_constant_bounds_the_gradient_of_a_strongly_convex_loss():
     start_norms = np.linalg.norm(epoch.start_gradients, axis=1)
     assert (np.linalg.norm(epoch.gradients, axis=1) > start_norms).any()
     with pytest.raises(ValueError, match="gradient_bounds must be at least"):
-        bounds.epoch_bound(epoch, gradient_bounds=start_norms)
+        theory.epoch_bound(epoch, gradient_bounds=start_norms)
 
 
 def test_equation_3_is_no_property_of_strongly_convex_functions():
@@ -366,13 +366,13 @@ def test_the_premise_of_lemma_1_fails_for_examples_that_the_optimum_gives_up():
     """Two points on the line: between them each step away from one is a step towards the other."""
     points = np.array([1.0, -1.0])
     problem = Problem(lambda x: (x - points) ** 2, lambda x: 2 * (x - points)[:, None], np.full(2, 2.0))
-    assert bounds.epoch_bound(problem.record([0.5], [0.0], [0, 1], 0.01)).premise_share == 0.5
+    assert theory.epoch_bound(problem.record([0.5], [0.0], [0, 1], 0.01)).premise_share == 0.5
 
 
 def test_without_epsilon_the_bound_would_be_the_fastest_progress_there_can_be():
     """(D - sum a_i C_i)^2 <= measured always: only epsilon keeps a bound built from norms above the truth."""
     epoch = opposite_pulls().record([1.0, 0.0], [0.0, 0.0], [0, 1], 0.1)
-    bound = bounds.epoch_bound(dataclasses.replace(epoch, strong_convexity=0.0))
+    bound = theory.epoch_bound(dataclasses.replace(epoch, strong_convexity=0.0))
     without = bound.corrected.right_hand_side - bound.corrected.epsilon_term
     assert without == pytest.approx((1 - 0.2) ** 2, rel=1e-3)
     assert without < 0.7 * bound.measured
@@ -432,7 +432,7 @@ def test_the_corrected_bound_holds_on_the_papers_problems_from_afar_and_close_by
         steps = first_step * SCHEDULES[schedule](np.arange(len(problem.strong_convexity), dtype=float))
         for begin in (start, optimum + 0.01 * (start - optimum)):
             recorded = {
-                name: bounds.epoch_bound(problem.record(begin, optimum, order, steps))
+                name: theory.epoch_bound(problem.record(begin, optimum, order, steps))
                 for name, order in orders(problem, begin, seed).items()
             }
             for bound in recorded.values():
@@ -467,7 +467,7 @@ def test_the_second_order_shift_is_where_the_order_moves_the_end(name):
     problem, start, _ = synthetic(3)
     order = orders(problem, start, 0)[name]
     gradients = problem.gradients(start)
-    shift = bounds.second_order_shift(synthetic_hessians(problem, start)[order], gradients[order])
+    shift = theory.second_order_shift(synthetic_hessians(problem, start)[order], gradients[order])
     errors = []
     for step in (1e-7, 1e-8):
         moved = ends(problem, start, order, step) - (start - step * gradients.sum(0))
@@ -485,8 +485,8 @@ def differences(seed, step, *, distance=None):
     rows = []
     for name in ("descending", "ascending"):
         order = orders(problem, start, seed)[name]
-        bound = bounds.epoch_bound(problem.record(start, optimum, order, step))
-        shift = bounds.second_order_shift(bends[order], slopes[order])
+        bound = theory.epoch_bound(problem.record(start, optimum, order, step))
+        shift = theory.second_order_shift(bends[order], slopes[order])
         rows.append([bound.measured, 2 * step**2 * (start - optimum) @ shift, bound.pair_sum])
     return np.subtract(*rows)
 
@@ -513,7 +513,7 @@ def test_the_step_condition_from_the_run_and_from_the_problem():
     problem, start, optimum = synthetic(0)
     epoch = problem.record(start, optimum, np.arange(32), 1e-4)
     largest = np.linalg.norm(np.vstack([epoch.gradients, epoch.start_gradients]), axis=1).max()
-    seen, known = bounds.step_condition(epoch), bounds.step_condition(epoch, smoothness=12 * 20**2 + 2.0)
+    seen, known = theory.step_condition(epoch), theory.step_condition(epoch, smoothness=12 * 20**2 + 2.0)
     assert 0 < seen.smoothness <= known.smoothness
     assert known.gradient_bound == pytest.approx(largest)
     assert known.limit == pytest.approx(1 / (4802 * known.gradient_bound**2))
@@ -523,18 +523,18 @@ def test_the_step_condition_from_the_run_and_from_the_problem():
     assert not seen.met
     assert not known.met
     with pytest.raises(ValueError, match="smoothness must be at least"):
-        bounds.step_condition(epoch, smoothness=seen.smoothness / 2)
+        theory.step_condition(epoch, smoothness=seen.smoothness / 2)
     with pytest.raises(ValueError, match="smoothness must be a positive finite number"):
-        bounds.step_condition(epoch, smoothness=0.0)
+        theory.step_condition(epoch, smoothness=0.0)
     small = problem.record(start, optimum, np.arange(32), 1e-14)
-    assert bounds.step_condition(small, smoothness=4802.0).met
+    assert theory.step_condition(small, smoothness=4802.0).met
 
 
 def test_the_smoothness_seen_is_that_of_a_quadratic():
     epoch = Problem(lambda x: 1.5 * x**2 * [1, 1], lambda x: np.array([3 * x, 3 * x]), np.full(2, 3.0))
-    assert bounds.step_condition(epoch.record([1.0], [0.0], [0, 1], 0.1)).smoothness == pytest.approx(3.0)
+    assert theory.step_condition(epoch.record([1.0], [0.0], [0, 1], 0.1)).smoothness == pytest.approx(3.0)
     linear = linear_epoch([[1.0], [2.0]], start=[1.0], step_sizes=0.1)
-    assert bounds.step_condition(linear).limit == np.inf
+    assert theory.step_condition(linear).limit == np.inf
 
 
 GOOD = {
@@ -567,28 +567,28 @@ GOOD = {
     ],
 )
 def test_a_record_that_cannot_be_is_refused(changes, message):
-    assert bounds.epoch_bound(bounds.RecordedEpoch(**GOOD)).corrected.holds
+    assert theory.epoch_bound(theory.RecordedEpoch(**GOOD)).corrected.holds
     with pytest.raises(ValueError, match=message):
-        bounds.RecordedEpoch(**GOOD | changes)
+        theory.RecordedEpoch(**GOOD | changes)
 
 
 def test_the_theorems_are_about_steps_that_do_not_increase():
     with pytest.raises(ValueError, match=r"step_sizes must not increase .* got 0\.2 after 0\.1 at step 1"):
-        bounds.epoch_bound(bounds.RecordedEpoch(**GOOD | {"step_sizes": [0.1, 0.2]}))
+        theory.epoch_bound(theory.RecordedEpoch(**GOOD | {"step_sizes": [0.1, 0.2]}))
 
 
 def test_the_next_epochs_step_size_enters_the_strong_convexity_term_only():
     epoch = opposite_pulls().record([1.0, 0.0], [0.0, 0.0], [0, 1], [0.1, 0.05])
-    usual, halved = bounds.epoch_bound(epoch), bounds.epoch_bound(epoch, next_step_size=0.025)
+    usual, halved = theory.epoch_bound(epoch), theory.epoch_bound(epoch, next_step_size=0.025)
     assert halved.published.strong_convexity == pytest.approx(usual.published.strong_convexity / 2)
     assert halved.corrected == usual.corrected
     with pytest.raises(ValueError, match="next_step_size must be a positive finite number"):
-        bounds.epoch_bound(epoch, next_step_size=0.0)
+        theory.epoch_bound(epoch, next_step_size=0.0)
 
 
 def test_larger_gradient_bounds_enter_the_second_order_terms():
     epoch = opposite_pulls().record([1.0, 0.0], [0.0, 0.0], [0, 1], 0.1)
-    bound = bounds.epoch_bound(epoch, gradient_bounds=[3.0, 4.0])
+    bound = theory.epoch_bound(epoch, gradient_bounds=[3.0, 4.0])
     assert (bound.pair_sum, bound.square_sum) == (18.0, 25.0)
     assert bound.corrected.second_order == pytest.approx(0.49)
     assert bound.published.second_order == pytest.approx(0.43)
@@ -616,7 +616,7 @@ def test_recording_keeps_what_belongs_to_each_example_with_it():
 
 # What docs/theory.md says was measured ------------------------------------------------------------------------------
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 THEORY = (ROOT / "docs" / "theory.md").read_text()
 KEYS = {"epoch": ["problem", "start", "schedule", "order"], "start, step size": ["start", "step_size"]}
 

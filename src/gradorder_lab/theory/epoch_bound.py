@@ -17,13 +17,51 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradorder import checks
-from gradorder.bounds import arrays
-from gradorder.bounds.arrays import Array
-from gradorder.bounds.bound import Bound
-from gradorder.bounds.recorded_epoch import RecordedEpoch
+from gradorder_lab.theory import arrays
+from gradorder_lab.theory.arrays import Array
+from gradorder_lab.theory.recorded_epoch import RecordedEpoch
 
 _THEOREMS: Final = {(True, False): 1, (True, True): 2, (False, False): 3, (False, True): 4}
 """By whether every m_i is above 0, and whether the step size is constant."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """||x_{k+1} - x*||^2 <= distance - first_order + second_order - strong_convexity + epsilon_term.
+
+    Args:
+        distance: ||x_k - x*||^2.
+        first_order: 2 ||x_k - x*|| sum_i a_i ||M_i||; the paper sorts examples to maximise it.
+        second_order: the cost of the movement within the epoch.
+        strong_convexity: the gain from strong convexity.
+        epsilon_term: the part by which f_i(x_k) - f_i(x*) falls short of ||M_i|| ||x_k - x*||.
+        measured: ||x_{k+1} - x*||^2, the left-hand side.
+        rounding: the largest rounding error of float64.
+    """
+
+    distance: float
+    first_order: float
+    second_order: float
+    strong_convexity: float
+    epsilon_term: float
+    measured: float
+    rounding: float
+
+    @property
+    def right_hand_side(self) -> float:
+        """The bound itself."""
+        gains = self.first_order + self.strong_convexity
+        return self.distance - gains + self.second_order + self.epsilon_term
+
+    @property
+    def slack(self) -> float:
+        """The bound minus the measured value; negative values contradict the bound."""
+        return self.right_hand_side - self.measured
+
+    @property
+    def holds(self) -> bool:
+        """Whether the measured value is below the bound, up to rounding."""
+        return self.slack >= -self.rounding
 
 
 @dataclass(frozen=True)
