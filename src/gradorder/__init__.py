@@ -6,8 +6,7 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 from gradorder import orderings, selection
 from gradorder.adviser import Advice, advise
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
-from gradorder.losses import cross_entropy, squared_error
-from gradorder.margins import margins
+from gradorder.losses import cross_entropy, margins, squared_error, token_losses
 from gradorder.noise_scale import NoiseScale
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.progress_lr import ProgressLR
@@ -27,7 +26,6 @@ from gradorder.scores import (
     score_dataset,
 )
 from gradorder.selection import *  # noqa: F403 - its own list says what
-from gradorder.token_losses import token_losses
 
 __all__ = [
     "Advice",

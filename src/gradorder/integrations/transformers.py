@@ -20,7 +20,7 @@ from gradorder.errors import UnknownStepsError
 from gradorder.integrations.versions import check_version
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
-from gradorder.token_losses import token_losses
+from gradorder.losses import token_losses
 
 check_version("transformers", "5.3")
 try:
