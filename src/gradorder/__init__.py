@@ -4,14 +4,15 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 """
 
 from gradorder import orderings, selection
-from gradorder.adviser import Advice, advise
+from gradorder.diagnostics.advice import Advice
+from gradorder.diagnostics.noise_scale import NoiseScale
+from gradorder.diagnostics.probe import advise
+from gradorder.diagnostics.report import DataReport, data_report
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, margins, squared_error, token_losses
-from gradorder.noise_scale import NoiseScale
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
-from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
 from gradorder.scores import (

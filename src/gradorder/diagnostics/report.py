@@ -1,9 +1,8 @@
-"""A report on the data: which labels look wrong, what was never learned, what was learned first.
+"""A report on the data: labels that look wrong, examples that were never fitted, examples that were fitted first.
 
-A wrong label contradicts what the other examples teach, so that the model keeps giving it little probability while it
-learns; in the end it may be learned by heart, and then its loss is as small as any. The mean loss over all of training
-tells it from a hard example better than the last one. A label is suspected if its mean loss is above that of guessing,
-ln C for C classes: over training the model gave it less than a class that nothing is known about.
+A wrong label contradicts the other examples, so its loss stays large for most of training. In the end the model may
+fit it, and its last loss is small. So the report ranks examples by the mean loss over all of training. It suspects
+labels whose mean loss is larger than that of uniform guessing, ln C for C classes.
 """
 
 import math
@@ -16,14 +15,13 @@ import numpy.typing as npt
 import torch
 
 from gradorder import checks
-from gradorder.reporting.page import Shown, page
-from gradorder.reporting.thumbnails import as_data_uri, image_of
+from gradorder.diagnostics.page import Card, page, thumbnail
 from gradorder.sampler import OrderedSampler
 from gradorder.sampler.history import History
 from gradorder.sampler.labels import Classes
 
 _LISTED = 10
-"""Examples of each kind that a printed report names."""
+"""The number of examples that a printed report lists in each group."""
 
 
 def data_report(
@@ -33,19 +31,19 @@ def data_report(
     labels: Any = None,  # noqa: ANN401 - anything array-like
     suspect_above: float | None = None,
 ) -> "DataReport":
-    """What training has found out about the data.
+    """Return suspected wrong labels, examples that were never fitted, and examples that were fitted first.
+
+    With several processes, call it after `set_epoch` or `state_dict`: both gather the history of all ranks.
 
     Args:
-        sampler: after training, with `record_history()` called before it and every loss given to `step`.
-        dataset: the examples, for thumbnails and for its labels; the sampler's own if not given.
-        labels: one label per example, if the dataset does not keep them as `targets` or `labels`; True for those.
-        suspect_above: the mean loss over training above which a label is suspected to be wrong; ln C for the C classes
-            of the labels if not given.
-
-    With several processes call it after `set_epoch` or `state_dict`, which bring together what they know.
+        sampler: after training. Call `sampler.record_history()` before training and pass all losses to `step`.
+        dataset: the examples, for thumbnails and labels; the sampler's dataset if not given.
+        labels: one label per example. None or True takes the `targets` or `labels` of the dataset.
+        suspect_above: the mean loss above which a label is suspected; ln C for C classes if not given.
 
     Raises:
-        ValueError: no history was recorded, there are neither labels nor a bound, or not one label per example.
+        ValueError: no history was recorded, there are neither labels nor `suspect_above`, or the number of labels is
+            not the number of examples.
 
     Example:
         >>> import gradorder as go
@@ -73,7 +71,7 @@ def data_report(
 
 
 def _one_per_example(labels: Any, num_examples: int) -> npt.NDArray[Any]:  # noqa: ANN401 - anything array-like
-    """As an array, where i is the place of an example; a pandas Series would look it up in its index."""
+    """Return the labels as an array in the order of the examples; a pandas Series would be indexed by its index."""
     values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if values.ndim == 0 or len(values) != num_examples:
         raise ValueError(
@@ -94,13 +92,13 @@ def _loss_of_guessing(classes: Classes) -> float:
 @final
 @dataclass(frozen=True, eq=False)
 class DataReport:
-    """What `data_report` found; printed, it is a summary.
+    """The result of `data_report`. `print` shows a summary.
 
     Args:
-        history: what training has seen of every example.
+        history: losses and margins of every example over training.
         dataset: the examples.
         suspect_above: the mean loss above which a label is suspected.
-        labels: one for each example, if given; an array.
+        labels: one label per example, if given; an array.
     """
 
     history: History
@@ -110,17 +108,17 @@ class DataReport:
 
     @property
     def suspects(self) -> torch.Tensor:
-        """The examples whose labels may be wrong, the most suspicious first."""
+        """The indices of examples whose labels may be wrong, the largest mean loss first."""
         return self._worst_first(self.history.mean_loss > self.suspect_above)
 
     @property
     def never_learned(self) -> torch.Tensor:
-        """The examples that were trained on and at no visit learned, the largest mean loss first."""
+        """The indices of examples that were trained on but never fitted, the largest mean loss first."""
         return self._worst_first((self.history.first_learned < 0) & (self.history.visits > 0))
 
     @property
     def learned_first(self) -> torch.Tensor:
-        """The examples that were learned, by the epoch in which they were, then by their mean loss."""
+        """The indices of examples that were fitted, by the epoch of the first time, then by mean loss."""
         learned = (self.history.first_learned >= 0).nonzero().flatten()
         learned = learned[self.history.mean_loss[learned].argsort(stable=True)]
         return learned[self.history.first_learned[learned].argsort(stable=True)]
@@ -130,12 +128,12 @@ class DataReport:
         return chosen[self.history.mean_loss[chosen].argsort(descending=True, stable=True)]
 
     def columns(self) -> dict[str, torch.Tensor]:
-        """One number per example in each column: the history, and whether the label is suspected."""
+        """Return the columns of the history and `is_suspect`, each with one value per example."""
         columns = {each.name: getattr(self.history, each.name) for each in fields(History)}
         return {**columns, "is_suspect": self.history.mean_loss > self.suspect_above}
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a DataFrame
-        """The columns as a pandas DataFrame, one row per example."""
+        """Return the columns as a pandas DataFrame with one row per example."""
         try:
             import pandas as pd  # type: ignore[import-untyped] # noqa: PLC0415 - only here
         except ModuleNotFoundError as error:
@@ -143,15 +141,15 @@ class DataReport:
         return pd.DataFrame({name: column.numpy() for name, column in self.columns().items()}).rename_axis("example")
 
     def __str__(self) -> str:
-        """A summary with the first few of each kind."""
+        """A summary with the first few examples of each group."""
         num_seen = int((self.history.visits > 0).sum())
         lines = [f"{num_seen} of {len(self.history.visits)} examples were trained on"]
-        for title, examples in self._kinds():
+        for title, examples in self._groups():
             named = ", ".join(map(str, examples[:_LISTED].tolist())) + (", ..." if len(examples) > _LISTED else "")
             lines.append(f"{title}: {len(examples)}" + (f" ({named})" if named else ""))
         return "\n".join(lines)
 
-    def _kinds(self) -> list[tuple[str, torch.Tensor]]:
+    def _groups(self) -> list[tuple[str, torch.Tensor]]:
         return [
             ("suspected wrong labels", self.suspects),
             ("never learned", self.never_learned),
@@ -159,29 +157,31 @@ class DataReport:
         ]
 
     def write_page(self, path: str | Path, *, at_most: int = 60) -> None:
-        """One HTML file with thumbnails of each kind, for a dataset of images; it needs no network.
+        """Write an HTML file with the first examples of each group; it loads nothing from the network.
+
+        The page shows thumbnails if Pillow is installed.
 
         Args:
             path: of the file.
-            at_most: thumbnails of each kind.
+            at_most: the number of examples per group.
 
         Raises:
-            TypeError: an example is not an image, or does not begin with one.
+            TypeError: an example is neither an image nor a pair that begins with one.
         """
-        sections = {title: [self._shown(int(i)) for i in examples[:at_most]] for title, examples in self._kinds()}
+        sections = {title: [self._card(int(i)) for i in examples[:at_most]] for title, examples in self._groups()}
         Path(path).write_text(page(str(self), sections), encoding="utf-8")
 
-    def _shown(self, example: int) -> Shown:
+    def _card(self, example: int) -> Card:
         given = self.dataset[example]
         label = given[1] if self.labels is None and isinstance(given, tuple | list) and len(given) > 1 else None
         label = label if self.labels is None else self.labels[example]
         history = self.history
         first = int(history.first_learned[example])
-        told = {
+        facts = {
             "label": "" if label is None else str(label.item() if isinstance(label, torch.Tensor) else label),
             "mean loss": f"{float(history.mean_loss[example]):.2f}",
             "last loss": f"{float(history.last_loss[example]):.2f}",
             "learned": "never" if first < 0 else f"in epoch {first}",
             "forgotten": f"{int(history.times_forgotten[example])} times",
         }
-        return Shown(example, as_data_uri(image_of(given)), {name: value for name, value in told.items() if value})
+        return Card(example, thumbnail(given), {name: value for name, value in facts.items() if value})

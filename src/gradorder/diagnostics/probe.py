@@ -1,4 +1,4 @@
-"""The probe: a few batches of the user's own data, scored and trained on by a copy of the user's own model."""
+"""A short probe: score a few batches of the dataset, and time training steps of a copy of the model on them."""
 
 import copy
 import math
@@ -15,10 +15,18 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from gradorder import checks
-from gradorder.adviser import spread
-from gradorder.adviser.advice import EXACT, Advice, ScoreAdvice
-from gradorder.adviser.spread import Array
 from gradorder.batches import Batch, num_examples, to_device
+from gradorder.diagnostics.advice import (
+    EXACT,
+    Advice,
+    Array,
+    ScoreAdvice,
+    effective_share,
+    gain,
+    harder_half_share,
+    rank_correlation,
+    variation,
+)
 from gradorder.losses import Losses, cross_entropy
 from gradorder.scores import GradientNorm, LastLayerBound, LogitError, Loss, Score
 from gradorder.scores.undisturbed import device_of, random_state_kept
@@ -140,16 +148,16 @@ def _advice(
         return median(scoring / step for scoring, step in zip(times[name], times[_STEP], strict=True))
 
     def of(name: str, scores: Array, cost: float) -> ScoreAdvice:
-        return ScoreAdvice(name, cost, spread.rank_correlation(scores, norms), spread.gain(norms, scores))
+        return ScoreAdvice(name, cost, rank_correlation(scores, norms), gain(norms, scores))
 
     measured = [of(name, scores, cost(name)) for name, scores in arrays.items()]
     return Advice(
         num_examples=len(norms),
         batch_size=size,
         step_seconds=median(times[_STEP]),
-        variation=spread.variation(norms),
-        harder_half_share=spread.harder_half_share(norms),
-        effective_share=spread.effective_share(norms),
+        variation=variation(norms),
+        harder_half_share=harder_half_share(norms),
+        effective_share=effective_share(norms),
         scores=(of("remembered losses", arrays["Loss"], 0.0), *measured),
         refused=refused,
     )

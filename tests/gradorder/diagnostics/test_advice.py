@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 import gradorder as go
-from gradorder.adviser import ScoreAdvice
+from gradorder.diagnostics.advice import ScoreAdvice
 
 
 def advice(*scores, **changes):

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 import gradorder as go
-from gradorder.reporting.thumbnails import image_of, png
+from gradorder.diagnostics.page import thumbnail
 
 SIZE, CLASSES, WRONG = 300, 3, 30
 
@@ -228,26 +228,45 @@ def test_the_datasets_own_labels_may_be_asked_for(tmp_path):
     assert shown_labels(report, tmp_path / "page.html") == dict(enumerate("010101"))
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 5, 7)])
-def test_a_png_holds_the_pixels(shape):
-    pixels = image_of(torch.randint(256, shape, dtype=torch.uint8))
-    read = np.asarray(Image.open(io.BytesIO(png(pixels))))
-    np.testing.assert_array_equal(read.reshape(pixels.shape), pixels)
+def read(example):
+    """The pixels of a thumbnail."""
+    kind, data = thumbnail(example).split(",")
+    assert kind == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-@pytest.mark.parametrize("shape", [(5, 7), (1, 5, 7), (3, 5, 7), (5, 7, 3)])
-def test_normalised_images_are_stretched(shape):
-    pixels = image_of((torch.linspace(-2, 3, math.prod(shape)).reshape(shape), 4))
-    assert pixels.shape == (5, 7, 3 if 3 in shape else 1)
-    assert (pixels.min(), pixels.max()) == (0, 255)
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 5, 7), (5, 7, 3), (5, 7)])
+def test_a_thumbnail_has_the_pixels_of_the_image(shape):
+    image = torch.randint(256, shape, dtype=torch.uint8).numpy()
+    expected = image.transpose(1, 2, 0) if shape[0] == 3 else image.reshape(5, 7, -1)
+    np.testing.assert_array_equal(read(image).reshape(expected.shape), expected)
 
 
-def test_an_image_of_one_colour_and_one_of_another_library():
-    assert image_of(torch.ones(1, 2, 2)).tolist() == [[[0], [0]], [[0], [0]]]
-    assert image_of(Image.new("RGB", (4, 2), (1, 2, 3)))[1, 3].tolist() == [1, 2, 3]
+def test_normalised_images_are_stretched():
+    pixels = read((torch.linspace(-2, 3, 35).reshape(1, 5, 7), 4))
+    assert (pixels[0, 0], pixels[-1, -1]) == (0, 255)
+    assert read(torch.ones(1, 2, 2)).tolist() == [[0, 0], [0, 0]]  # one colour
+
+
+def test_pillow_images_keep_their_colours_and_large_ones_shrink():
+    red = Image.new("RGB", (4, 2), (255, 0, 0))
+    for image in (red, red.convert("P"), red.convert("RGBA")):
+        assert read((image, 0))[1, 3].tolist() == [255, 0, 0]
+    assert read(Image.new("L", (1000, 500))).shape[:2] == (128, 256)
 
 
 @pytest.mark.parametrize("example", [torch.zeros(4), (torch.zeros(2, 5, 5), 1), "text"])
-def test_what_is_no_image_is_refused(example):
+def test_other_data_is_refused(example):
     with pytest.raises(TypeError, match="dataset must hold images"):
-        image_of(example)
+        thumbnail(example)
+
+
+def test_without_pillow_the_page_says_so_and_shows_the_rest(tmp_path, monkeypatch):
+    report = told(LOSSES, dataset=pictures(), labels=list("ababab"))
+    report.write_page(tmp_path / "with.html")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    report.write_page(tmp_path / "without.html")
+    with_images, without = ((tmp_path / name).read_text() for name in ("with.html", "without.html"))
+    assert ("<img" in with_images, "Pillow" in with_images) == (True, False)
+    assert ("<img" in without, without.count("Pillow")) == (False, 1)
+    assert re.findall(r"<dt>.*?</dd>", without) == re.findall(r"<dt>.*?</dd>", with_images)
