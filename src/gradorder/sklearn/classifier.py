@@ -26,7 +26,7 @@ from gradorder.sklearn.estimator import (
     held_out_weights,
     outputs_of,
 )
-from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.learning_rates import LearningRates
 from gradorder.sklearn.training import Model, Trained
 
 _LOSSES = {
@@ -70,7 +70,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
             "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
             eta0 / sqrt(1 + t / 1000).
-        eta0: the first step size. If not given 1 / mean_i(||x_i||^2 + 1), and half of it for "modified_huber".
+        eta0: the initial learning rate. If not given 1 / mean_i(||x_i||^2 + 1), and half of it for "modified_huber".
             Not with a schedule object, which has its own.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
             `l1_ratio`; or None. The intercept has none.
@@ -122,7 +122,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         batch_size: float | None = None,
         keep: float = 1.0,
         start_epoch: int = 0,
-        schedule: StepSizes | str | None = None,
+        schedule: LearningRates | str | None = None,
         eta0: float | None = None,
         penalty: str | None = "l2",
         alpha: float = 1e-4,
@@ -192,7 +192,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
     def partial_fit(self, X: Matrix, y: Matrix, classes: Matrix = None, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
 
-        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
+        The default learning rate depends on the rows of all calls so far, not on how they are cut into calls.
 
         Args:
             X: (n, d).

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 for linear models in plain numpy: slow and obvious, what the compiled loop is tested against."""
+"""Algorithms 1 and 2 for linear models in plain numpy: slow and obvious. The compiled loop must give the same numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from gradorder.orderings import Descending, FlipFlop, Ordering, Sequential, Shuf
 from gradorder.parts import part_of
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.learning_rates import LearningRates
 
 Loss = Callable[[Array, float], tuple[float, Array]]
 """Outputs (K,) and target -> the loss and its gradient by the outputs (K,)."""
@@ -135,7 +135,7 @@ class Reference:
     targets: Array
     example_weights: Array
     loss: Loss
-    step_sizes: StepSizes
+    step_sizes: LearningRates
     ordering: Ordering = field(default_factory=Descending)
     num_outputs: int = 1
     l2: float = 0.0

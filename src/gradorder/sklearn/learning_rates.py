@@ -1,4 +1,4 @@
-"""Step sizes as estimators take them: a schedule, its name with `eta0`, or any function of step and epoch."""
+"""Learning rates of the estimators: a schedule, its name with `eta0`, or any function of step and epoch."""
 
 import math
 from collections.abc import Callable
@@ -17,8 +17,7 @@ from gradorder.schedules import (
     Schedule,
 )
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array
-from gradorder.sklearn.compiled.models import SQUARED_LENGTH, TARGET, WEIGHT
+from gradorder.sklearn.compiled import SQUARED_LENGTH, TARGET, WEIGHT, Array
 
 NAMED: dict[str, Callable[[float], Schedule]] = {
     "constant": Constant,
@@ -35,14 +34,14 @@ _WEIGHTED = {compiled.SQUARED_ERROR, compiled.HUBER, compiled.QUARTIC}
 @final
 @dataclass(frozen=True)
 class OfStream(Schedule):
-    """a / sqrt(1 + t / 1000), of the step alone: for data whose length is not known.
+    """a / sqrt(1 + t / 1000): for `partial_fit`, which does not know the number of rows to come.
 
-    It has to suit any length. Next to a / (1 + t / 1000) it still learns after many thousand rows, and next to
-    a / sqrt(1 + t) it is still near a where there are only some hundreds.
+    It stays close to `a` for the first hundreds of rows, unlike a / sqrt(1 + t), and still learns after many thousand
+    rows, unlike a / (1 + t / 1000).
     """
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this update."""
         del epoch
         return self.a / math.sqrt(1 + step / _ROWS_OF_A_STREAM)
 
@@ -56,12 +55,12 @@ _COMPILED: dict[type[Schedule], int] = {
     InverseSqrtPerEpoch: compiled.INVERSE_SQRT_PER_EPOCH,
 }
 
-StepSizes = Callable[[int, int], float]
+LearningRates = Callable[[int, int], float]
 """A function of the step and the epoch, both counted from 0."""
 
 
 class Formula(NamedTuple):
-    """A schedule in numbers, for the compiled loop."""
+    """A schedule as the compiled loop takes it."""
 
     schedule: int
     a: float = 0.0
@@ -70,7 +69,7 @@ class Formula(NamedTuple):
 
 
 class SeenRows(NamedTuple):
-    """What the first step size depends on, of all rows so far: s_i = ||x_i||^2 + 1, for regressors times the weight.
+    """Statistics of the rows so far that `eta0` depends on: s_i = ||x_i||^2 + 1, for regressors times the weight.
 
     Example:
         >>> examples = np.array([[0.5, 1.0, 3.0, 2.0], [0.5, 1.0, 15.0, 4.0]])  # ||x||^2 of 3 and 15
@@ -88,7 +87,7 @@ class SeenRows(NamedTuple):
     """Of the targets."""
 
     def and_then(self, loss: int, examples: Array) -> Self:
-        """These rows, and those of `examples` after them."""
+        """Return the statistics of these rows and the new `examples`."""
         scales = examples[:, SQUARED_LENGTH] + 1.0
         if loss in _WEIGHTED:
             scales = examples[:, WEIGHT] * scales
@@ -100,11 +99,11 @@ class SeenRows(NamedTuple):
         )
 
     def eta0(self, loss: int) -> float:
-        """The first step size where none is given, at most 1.
+        """Return the default of `eta0`, at most 1.
 
-        A step of 1 / s_i moves the prediction of example i by the slope of its loss. Classifiers take 1 / mean(s), a
-        mean example's. Regressors, whose slopes have no limit, take 0.1 / mean(s), and no more than 1 / max(s), so that
-        one update never overshoots the minimum of its own loss. Both are over the curvature of the loss.
+        An update with the learning rate 1 / s_i moves the prediction of example i by the derivative of its loss.
+        Classifiers use 1 / mean(s). Regressors, whose derivatives have no limit, use 0.1 / mean(s) and at most
+        1 / max(s), so that an update never overshoots the minimum of its own loss. Both are divided by the curvature.
         """
         scale = self.total / self.number
         if loss in _WEIGHTED:
@@ -112,24 +111,21 @@ class SeenRows(NamedTuple):
         return 1.0 / max(1.0, self._curvature(loss) * scale)
 
     def _curvature(self, loss: int) -> float:
-        """The second derivative of the loss by the prediction, of the quartic loss where the prediction is 0.
-
-        1 for the hinge loss, which has none, and for those that have less.
-        """
+        """Return the second derivative of the loss at the prediction 0, and at least 1."""
         if loss == compiled.QUARTIC:
             return 12.0 * self.largest_square + 2.0
         return 2.0 if loss == compiled.MODIFIED_HUBER else 1.0
 
 
-def step_sizes_of(
-    schedule: StepSizes | str | None, eta0: float | None, default: float, num_examples: int | None
-) -> StepSizes:
-    """The schedule that these parameters of an estimator mean.
+def learning_rates_of(
+    schedule: LearningRates | str | None, eta0: float | None, default: float, num_examples: int | None
+) -> LearningRates:
+    """Return the schedule for these parameters of an estimator.
 
-    Without a schedule it is eta0 / (1 + t / n), and for a stream, whose n is not known, that of `OfStream`.
+    The default is eta0 / (1 + t / n), and `OfStream` if `num_examples` is not known.
 
     Raises:
-        ValueError: `schedule` brings its own step sizes and `eta0` says something else.
+        ValueError: `eta0` contradicts `schedule`, which has its own learning rates.
     """
     first = default if eta0 is None else float(eta0)
     if schedule is None:
@@ -138,16 +134,16 @@ def step_sizes_of(
         return NAMED[schedule](first)
     if eta0 is not None and eta0 != getattr(schedule, "a", None):
         raise ValueError(
-            f"eta0 must not be given with schedule={schedule!r}, which has its own step sizes, got {eta0!r}"
+            f"eta0 must not be given with schedule={schedule!r}, which has its own learning rates, got {eta0!r}"
         )
     return schedule
 
 
-def formula_of(step_sizes: StepSizes) -> Formula:
-    """The compiled loop's numbers for these step sizes; GIVEN_SIZES where it has no formula."""
-    if not isinstance(step_sizes, Schedule) or type(step_sizes) not in _COMPILED:
-        return Formula(compiled.GIVEN_SIZES)
-    scale = step_sizes.scale if isinstance(step_sizes, InversePerStep) else 1.0
-    scale = _ROWS_OF_A_STREAM if isinstance(step_sizes, OfStream) else scale
-    since = step_sizes.since if isinstance(step_sizes, Decreasing) else 0
-    return Formula(_COMPILED[type(step_sizes)], step_sizes.a, float(scale), since)
+def formula_of(learning_rates: LearningRates) -> Formula:
+    """Return the formula for the compiled loop; GIVEN_RATES if it has none."""
+    if not isinstance(learning_rates, Schedule) or type(learning_rates) not in _COMPILED:
+        return Formula(compiled.GIVEN_RATES)
+    scale = learning_rates.scale if isinstance(learning_rates, InversePerStep) else 1.0
+    scale = _ROWS_OF_A_STREAM if isinstance(learning_rates, OfStream) else scale
+    since = learning_rates.since if isinstance(learning_rates, Decreasing) else 0
+    return Formula(_COMPILED[type(learning_rates)], learning_rates.a, float(scale), since)

@@ -1,4 +1,4 @@
-"""Orderings as estimators take them: an object of the library, or its name where only a string will do."""
+"""Orderings of the estimators: an object of the library or its name."""
 
 import torch
 
@@ -36,17 +36,17 @@ _COMPILED: dict[type[Ordering], int] = {
 
 
 def ordering_of(ordering: Ordering | str) -> tuple[Ordering, bool]:
-    """The ordering of the even epochs, and whether the odd ones play them backwards."""
+    """Return the ordering of the even epochs, and whether the odd epochs replay them backwards."""
     given = NAMED[ordering] if isinstance(ordering, str) else ordering
     if not isinstance(given, FlipFlop):
         return given, False
-    while isinstance(given, FlipFlop):  # the inner one is only ever asked about even epochs
+    while isinstance(given, FlipFlop):  # an inner FlipFlop only sees even epochs
         given = given.inner
     return given, True
 
 
 def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int) -> None:
-    """Refuse at once what could not be trained with: by a trial order, as a sampler would ask for it."""
+    """Refuse orderings that cannot train an estimator, by asking for one order before training."""
     scores = torch.ones(num_examples) if ordering.needs_scores else None
     request = Request(start_epoch, num_examples, torch.Generator(), scores, keep=None if keep == 1 else keep)
     order = checked_order(ordering, request)
@@ -55,10 +55,10 @@ def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int) 
             f"ordering must give equal weights to the examples of an estimator, got {ordering}: use it with "
             "OrderedSampler"
         )
-    # An estimator has no gradients to give; an ordering that learns from them says so here.
+    # Estimators give no gradients to the ordering; one that needs them raises here.
     ordering.learner(num_examples).checked("gradients", None, order.indices.numpy(), is_due=True)
 
 
 def order_code(ordering: Ordering) -> int:
-    """The compiled loop's number for this ordering; GIVEN_ORDER where it has none."""
+    """Return the number of this ordering in the compiled loop; GIVEN_ORDER if it has none."""
     return _COMPILED.get(type(ordering), compiled.GIVEN_ORDER)
