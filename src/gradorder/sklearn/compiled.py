@@ -6,6 +6,9 @@ compare it with a slow version in numpy.
 One epoch of Algorithm 1 scores all examples, sorts them and updates the weights on one example after the other.
 Algorithm 2 does the same with each random batch. The weights are stored as `scale * weights`, so that the L2 penalty
 costs one multiplication per step.
+
+Arguments that may be None: `matrix` (dense inputs) or `csr` (sparse inputs), `extras`, `sorting`. Numba compiles no branch
+`if x is not None` for an x that is None, so the first fit takes a fraction of the time.
 """
 
 import math
@@ -36,14 +39,12 @@ NUM_NUMBERS = 10
 
 _SMALLEST_SCALE = 1e-6  # smaller ones cancel digits of the average
 _ROUNDING = 2.0**-50  # that of `gradorder.parts`
-_DIGIT = 11  # bits that one pass of the sort looks at
+_NUM_FOR_LARGE_DIGITS = 4096  # scores; for fewer, passes over 8 bits are faster than over 11
 
 
-class Rows(NamedTuple):
-    """The inputs: a dense matrix, or a CSR matrix. The arrays of the other kind are empty."""
+class SparseRows(NamedTuple):
+    """The inputs as a CSR matrix."""
 
-    matrix: Array
-    """(n, d), C-contiguous."""
     entries: Array
     columns: Array
     """Unsigned: numba would check signed indices for negative values."""
@@ -51,18 +52,23 @@ class Rows(NamedTuple):
 
 
 class State(NamedTuple):
-    """A linear model with K outputs under way. Arrays that the rule does not need are empty."""
+    """A linear model with K outputs under way."""
 
     weights: Array
     """(d * K,), those of one feature together. The weights of the model are these times numbers[SCALE]."""
     intercepts: Array
     numbers: Array
+
+
+class Extras(NamedTuple):
+    """The part of the state that only several outputs, an L1 penalty or an average need."""
+
     outputs: Array
     """(K,): the outputs of an example, and then the derivatives of its loss."""
     penalised: Array
-    """(d * K,): the L1 penalty that each weight has paid so far, of numbers[THRESHOLD] that it owes."""
+    """(d * K,): the L1 penalty that each weight has paid so far, of numbers[THRESHOLD] that it owes. Empty without."""
     missing: Array
-    """(d * K,): the sum of the averaged weights is numbers[AVERAGED] * weights - missing."""
+    """(d * K,): the sum of the averaged weights is numbers[AVERAGED] * weights - missing. Empty without an average."""
     intercept_sums: Array
 
 
@@ -76,12 +82,14 @@ class Plan(NamedTuple):
     """(1,): the number of steps in the sequence."""
     rates: Array
     """The learning rates of the epoch, if the rule has no formula for them."""
+
+
+class Sorting(NamedTuple):
+    """Memory for scores (n,), and for the keys and places (2, n) of a sort."""
+
     scores: Array
-    """(n,), or empty if the rule never sorts; so are `keys` and `places`."""
     keys: Array
-    """(2, n)."""
     places: Array
-    """(2, n)."""
 
 
 class Rule(NamedTuple):
@@ -164,19 +172,21 @@ def shuffle(order: Array, key: np.uint64, epoch: int) -> None:
 
 
 @_called
-def argsort(scores: Array, descending: bool, keys: Array, places: Array) -> Array:
-    """Return the stable sorting permutation of scores >= 0, in a row of `places`.
+def argsort(scores: Array, descending: bool, sorting: Sorting) -> Array:
+    """Return the stable sorting permutation of scores >= 0, in a row of sorting.places.
 
     The bits of such floats compare like the floats. Each pass sorts by a few of them; a pass in which all are equal is
     skipped.
     """
-    num, bits, here = len(scores), scores.view(np.uint64), 0
-    counts = np.empty(1 << _DIGIT, dtype=np.int64)
+    num, bits, here, keys, places = len(scores), scores.view(np.uint64), 0, sorting.keys, sorting.places
+    digit_size = 11 if num >= _NUM_FOR_LARGE_DIGITS else 8
+    counts = np.empty(1 << digit_size, dtype=np.int64)
     for i in range(num):
         keys[0, i], places[0, i] = ~bits[i] if descending else bits[i], i
-    for low in range(0, 64, _DIGIT):
+    for low in range(0, 64, digit_size):
         shift, mask = np.uint64(low), np.uint64(len(counts) - 1)
-        counts[:] = 0
+        for digit in range(len(counts)):
+            counts[digit] = 0
         for i in range(num):
             counts[(keys[here, i] >> shift) & mask] += 1
         if counts[(keys[here, 0] >> shift) & mask] == num:
@@ -269,12 +279,6 @@ def _learning_rate(rule: Rule, rates: Array, position: int, step: int, epoch: in
 # Outputs and scores -----------------------------------------------------------------------------------------------
 
 
-@_part
-def _is_single(state: State, rule: Rule) -> bool:
-    """Whether the fast loop serves: one output, no L1 penalty, no average."""
-    return len(state.outputs) == 1 and rule.l1 == 0.0 and len(state.missing) == 0
-
-
 @_summed
 def _dense_dot(matrix: Array, weights: Array, i: int) -> float:
     total = 0.0
@@ -292,29 +296,36 @@ def _sparse_dot(entries: Array, columns: Array, weights: Array, begin: int, end:
 
 
 @_part
-def _bounds(rows: Rows, i: int) -> tuple[int, int]:
+def _bounds(matrix: Array | None, csr: SparseRows | None, i: int) -> tuple[int, int]:
     """The first entry of a row, and the end."""
-    if len(rows.starts) > 0:
-        return rows.starts[i], rows.starts[i + 1]
-    return 0, rows.matrix.shape[1]
+    begin, end = 0, 0
+    if matrix is not None:
+        end = matrix.shape[1]
+    if csr is not None:
+        begin, end = csr.starts[i], csr.starts[i + 1]
+    return begin, end
 
 
 @_part
-def _entry(rows: Rows, i: int, k: int) -> tuple[int, float]:
+def _entry(matrix: Array | None, csr: SparseRows | None, i: int, k: int) -> tuple[int, float]:
     """Column and value of an entry."""
-    if len(rows.starts) > 0:
-        return np.int64(rows.columns[k]), np.float64(rows.entries[k])
-    return k, np.float64(rows.matrix[i, k])
+    column, value = k, 0.0
+    if matrix is not None:
+        value = float(matrix[i, k])
+    if csr is not None:
+        column, value = int(csr.columns[k]), float(csr.entries[k])
+    return column, value
 
 
 @_part
-def _fill_outputs(rows: Rows, state: State, i: int) -> None:
-    """Write W x_i + b to state.outputs."""
-    outputs, weights = state.outputs, state.weights
-    outputs[:] = 0.0
-    begin, end = _bounds(rows, i)
+def _fill_outputs(matrix: Array | None, csr: SparseRows | None, state: State, outputs: Array, i: int) -> None:
+    """Write W x_i + b to `outputs`."""
+    weights = state.weights
+    for c in range(len(outputs)):
+        outputs[c] = 0.0
+    begin, end = _bounds(matrix, csr, i)
     for k in range(begin, end):
-        column, value = _entry(rows, i, k)
+        column, value = _entry(matrix, csr, i, k)
         for c in range(len(outputs)):
             outputs[c] += value * weights[column * len(outputs) + c]
     for c in range(len(outputs)):
@@ -322,49 +333,60 @@ def _fill_outputs(rows: Rows, state: State, i: int) -> None:
 
 
 @_part
-def _single_output(rows: Rows, state: State, i: int) -> float:
-    """w.x_i + b."""
-    if len(rows.starts) > 0:
-        product = _sparse_dot(rows.entries, rows.columns, state.weights, rows.starts[i], rows.starts[i + 1])
-    else:
-        product = _dense_dot(rows.matrix, state.weights, i)
-    return state.numbers[SCALE] * product + state.intercepts[0]
+def _product(matrix: Array | None, csr: SparseRows | None, weights: Array, i: int) -> float:
+    """w.x_i."""
+    product = 0.0
+    if matrix is not None:
+        product = _dense_dot(matrix, weights, i)
+    if csr is not None:
+        product = _sparse_dot(csr.entries, csr.columns, weights, csr.starts[i], csr.starts[i + 1])
+    return product
 
 
 @_called
-def fill_scores(rows: Rows, examples: Array, state: State, rule: Rule, order: Array, scores: Array) -> bool:  # noqa: PLR0917 - a compiled function takes no keywords
+def fill_scores(
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    extras: Extras | None,
+    rule: Rule,
+    order: Array,
+    scores: Array,
+) -> bool:  # noqa: PLR0917 - a compiled function takes no keywords
     """Write ||M_i||, i = order[k], to scores[k]; return whether all are finite.
 
     This is the exact norm of the gradient of the weighted loss of the example. As in the paper, the penalty has no
     part in it.
     """
-    slopes, is_single, is_finite = state.outputs, _is_single(state, rule), True
+    is_finite = True
     for k in range(len(order)):
         i = order[k]
-        if is_single:
-            slope = abs(_loss_and_slope(rule.loss, _single_output(rows, state, i), examples[i, TARGET], rule.epsilon)[1])
-        else:
-            _fill_outputs(rows, state, i)
-            _slopes_in_place(slopes, examples[i, TARGET], rule)
-            total = 0.0
-            for c in range(len(slopes)):
-                total += slopes[c] * slopes[c]
-            slope = math.sqrt(total)
-        scores[k] = slope * examples[i, SCORE_FACTOR]
+        norm = 0.0
+        if extras is None:
+            prediction = state.numbers[SCALE] * _product(matrix, csr, state.weights, i) + state.intercepts[0]
+            norm = abs(_loss_and_slope(rule.loss, prediction, examples[i, TARGET], rule.epsilon)[1])
+        if extras is not None:
+            _fill_outputs(matrix, csr, state, extras.outputs, i)
+            _slopes_in_place(extras.outputs, examples[i, TARGET], rule)
+            norm = math.sqrt((extras.outputs**2).sum())
+        scores[k] = norm * examples[i, SCORE_FACTOR]
         is_finite = is_finite and math.isfinite(scores[k])
     return is_finite
 
 
 @_called
-def unscale(state: State) -> None:
+def unscale(state: State, extras: Extras | None) -> None:
     """Multiply the weights by their scale, which becomes 1."""
-    weights, missing, numbers = state.weights, state.missing, state.numbers
-    for j in range(len(missing)):
-        missing[j] -= numbers[AVERAGED] * weights[j]
+    weights, numbers = state.weights, state.numbers
+    if extras is not None:
+        for j in range(len(extras.missing)):
+            extras.missing[j] -= numbers[AVERAGED] * weights[j]
+        numbers[AVERAGED] = 0.0
     if numbers[SCALE] != 1.0:
         for j in range(len(weights)):
             weights[j] *= numbers[SCALE]
-    numbers[AVERAGED], numbers[SCALE] = 0.0, 1.0
+        numbers[SCALE] = 1.0
 
 
 # Updates ----------------------------------------------------------------------------------------------------------
@@ -372,34 +394,58 @@ def unscale(state: State) -> None:
 
 @_called
 def train(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows, examples: Array, state: State, rule: Rule, plan: Plan, begin: int, end: int, first_step: int, epoch: int
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    extras: Extras | None,
+    rule: Rule,
+    plan: Plan,
+    begin: int,
+    end: int,
+    first_step: int,
+    epoch: int,
 ) -> int:
     """Update on the examples sequence[begin:end], one at a time; step numbers are first_step + position.
 
     Returns the position reached: `end`, or that of the first output that is not finite.
     """
-    if _is_single(state, rule):
-        return _train_single(rows, examples, state, rule, plan, begin, end, first_step, epoch)
-    return _train_general(rows, examples, state, rule, plan, begin, end, first_step, epoch)
+    if extras is not None:
+        return _train_general(matrix, csr, examples, state, extras, rule, plan, begin, end, first_step, epoch)
+    return _train_single(matrix, csr, examples, state, rule, plan, begin, end, first_step, epoch)
+
+
+@_part
+def _add_to(matrix: Array | None, csr: SparseRows | None, weights: Array, i: int, change: float) -> None:
+    """Add change * x_i to the weights."""
+    if matrix is not None:
+        for j in range(matrix.shape[1]):
+            weights[j] += change * matrix[i, j]
+    if csr is not None:
+        for k in range(csr.starts[i], csr.starts[i + 1]):
+            weights[csr.columns[k]] += change * csr.entries[k]
 
 
 @_part
 def _train_single(  # noqa: PLR0917
-    rows: Rows, examples: Array, state: State, rule: Rule, plan: Plan, begin: int, end: int, first_step: int, epoch: int
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    rule: Rule,
+    plan: Plan,
+    begin: int,
+    end: int,
+    first_step: int,
+    epoch: int,
 ) -> int:
     """One output, L2 penalty: sums and the squared norm of the weights stay in registers."""
-    matrix, entries, columns, starts = rows
     weights, numbers, sequence, rates = state.weights, state.numbers, plan.sequence, plan.rates
     intercept, norm, scale = state.intercepts[0], numbers[SQUARED_NORM], numbers[SCALE]
-    loss_sum, weight_sum, norm_sum, position, first, last = 0.0, 0.0, 0.0, begin, 0, 0
-    is_sparse = len(starts) > 0
+    loss_sum, weight_sum, norm_sum, position = 0.0, 0.0, 0.0, begin
     while position < end:
         i = sequence[position]
-        if is_sparse:
-            first, last = starts[i], starts[i + 1]
-            product = scale * _sparse_dot(entries, columns, weights, first, last)
-        else:
-            product = scale * _dense_dot(matrix, weights, i)
+        product = scale * _product(matrix, csr, weights, i)
         prediction = product + intercept
         if not math.isfinite(prediction):
             break
@@ -416,12 +462,8 @@ def _train_single(  # noqa: PLR0917
                 weights[j] *= scale
             scale = 1.0
         change = update / scale
-        if change != 0.0 and is_sparse:
-            for k in range(first, last):
-                weights[columns[k]] += change * entries[k]
-        elif change != 0.0:
-            for j in range(matrix.shape[1]):
-                weights[j] += change * matrix[i, j]
+        if change != 0.0:
+            _add_to(matrix, csr, weights, i, change)
         if rule.fit_intercept:
             intercept += update
         norm = kept * kept * norm + update * (2.0 * kept * product + update * examples[i, SQUARED_LENGTH])
@@ -435,13 +477,23 @@ def _train_single(  # noqa: PLR0917
 
 @_part
 def _train_general(  # noqa: PLR0917
-    rows: Rows, examples: Array, state: State, rule: Rule, plan: Plan, begin: int, end: int, first_step: int, epoch: int
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    extras: Extras | None,
+    rule: Rule,
+    plan: Plan,
+    begin: int,
+    end: int,
+    first_step: int,
+    epoch: int,
 ) -> int:
     """Any number of outputs, any penalty, with or without an average."""
-    numbers, outputs = state.numbers, state.outputs
+    numbers, outputs = state.numbers, extras.outputs
     for position in range(begin, end):
         i = plan.sequence[position]
-        _fill_outputs(rows, state, i)
+        _fill_outputs(matrix, csr, state, outputs, i)
         for c in range(len(outputs)):
             if not math.isfinite(outputs[c]):
                 return position
@@ -455,41 +507,43 @@ def _train_general(  # noqa: PLR0917
         numbers[L1_NORM] *= kept
         numbers[SCALE] *= kept
         if numbers[SCALE] < _SMALLEST_SCALE:
-            unscale(state)
+            unscale(state, extras)
         numbers[THRESHOLD] += rate * rule.l1
         for c in range(len(outputs)):
             outputs[c] *= -rate * weight
-        _add_row(rows, state, rule, i)
+        _add_row(matrix, csr, state, extras, rule, i)
         if rule.fit_intercept:
             for c in range(len(outputs)):
                 state.intercepts[c] += outputs[c]
         if first_step + position >= rule.first_averaged:
             numbers[AVERAGED] += numbers[SCALE]
             for c in range(len(outputs)):
-                state.intercept_sums[c] += state.intercepts[c]
+                extras.intercept_sums[c] += state.intercepts[c]
     return end
 
 
 @_part
-def _add_row(rows: Rows, state: State, rule: Rule, i: int) -> None:
+def _add_row(  # noqa: PLR0917
+    matrix: Array | None, csr: SparseRows | None, state: State, extras: Extras, rule: Rule, i: int
+) -> None:
     """Add outputs x_i^T to the weights, where `outputs` holds the updates; the weights then pay the L1 penalty."""
-    numbers, outputs, weights = state.numbers, state.outputs, state.weights
+    numbers, outputs, weights = state.numbers, extras.outputs, state.weights
     scale, squares, absolutes = numbers[SCALE], 0.0, 0.0
-    begin, end = _bounds(rows, i)
+    begin, end = _bounds(matrix, csr, i)
     for k in range(begin, end):
-        column, value = _entry(rows, i, k)
+        column, value = _entry(matrix, csr, i, k)
         if value != 0.0:  # as in a sparse row, so that dense and sparse inputs give the same model
             for c in range(len(outputs)):
                 place = column * len(outputs) + c
                 before = weights[place]
                 after = before + outputs[c] / scale * value
                 if rule.l1 > 0.0:
-                    after = _penalised(after, scale, numbers[THRESHOLD], state.penalised, place)
+                    after = _penalised(after, scale, numbers[THRESHOLD], extras.penalised, place)
                 weights[place] = after
                 squares += after * after - before * before
                 absolutes += abs(after) - abs(before)
                 if numbers[AVERAGED] > 0.0:
-                    state.missing[place] += numbers[AVERAGED] * (after - before)
+                    extras.missing[place] += numbers[AVERAGED] * (after - before)
     numbers[SQUARED_NORM] += scale * scale * squares
     numbers[L1_NORM] += scale * absolutes
 
@@ -511,11 +565,14 @@ def _penalised(weight: float, scale: float, threshold: float, penalised: Array, 
 
 @_called
 def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
-    rows: Rows,
+    matrix: Array | None,
+    csr: SparseRows | None,
     examples: Array,
     state: State,
+    extras: Extras | None,
     rule: Rule,
     plan: Plan,
+    sorting: Sorting | None,
     curve: Array,
     first_step: int,
     epoch: int,
@@ -528,41 +585,61 @@ def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
     step, status = first_step, FINISHED
     for place in range(num_epochs):
         begin_epoch(state)
-        if not _train_epoch(rows, examples, state, rule, plan, step, epoch):
+        if not _train_epoch(matrix, csr, examples, state, extras, rule, plan, sorting, step, epoch):
             return DIVERGED, epoch, step + plan.length[0]
-        status = end_epoch(state, rule, plan.length[0], curve, place)
+        status = end_epoch(state, extras, rule, plan.length[0], curve, place)
         if status == DIVERGED:
             return DIVERGED, epoch, step + plan.length[0] - 1
         step += plan.length[0]
         epoch += 1
         if status == CONVERGED:
             break
-    unscale(state)
+    unscale(state, extras)
     return status, epoch, step
 
 
 @_part
 def _train_epoch(  # noqa: PLR0917
-    rows: Rows, examples: Array, state: State, rule: Rule, plan: Plan, first_step: int, epoch: int
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    extras: Extras | None,
+    rule: Rule,
+    plan: Plan,
+    sorting: Sorting | None,
+    first_step: int,
+    epoch: int,
 ) -> bool:
     """Train one epoch by the rule; return whether all numbers stayed finite. plan.length[0] counts its steps."""
     order, sequence, length = plan.order, plan.sequence, plan.length
+    end = np.int64(0)  # a plain 0 has a type of its own, for which numba would compile `train` once more
     replays = rule.flip_flop and epoch % 2 == 1 and length[0] > 0
     if replays:
-        sequence[: length[0]] = sequence[: length[0]][::-1].copy()
+        _reverse(sequence, length[0])
     if replays or rule.order == GIVEN_ORDER:
-        length[0], num_expected = train(rows, examples, state, rule, plan, 0, length[0], first_step, epoch), length[0]
-        return length[0] == num_expected
+        num = length[0]
+        length[0] = train(matrix, csr, examples, state, extras, rule, plan, end, num, first_step, epoch)
+        return length[0] == num
     _fill_order(rule, order, epoch)
-    in_batches = rule.batch_size > 0 and epoch >= rule.start_epoch
-    size, end = rule.batch_size if in_batches else len(order), 0
+    size = rule.batch_size if rule.batch_size > 0 and epoch >= rule.start_epoch else len(order)
     for begin in range(0, len(order), size):
-        num = _choose(rows, examples, state, rule, plan, order[begin : begin + size], sequence[end:], epoch)
-        length[0] = end if num < 0 else train(rows, examples, state, rule, plan, end, end + num, first_step, epoch)
+        batch = order[begin : begin + size]
+        num = _choose(matrix, csr, examples, state, extras, rule, sorting, batch, sequence[end:], epoch)
+        length[0] = end
+        if num > 0:
+            length[0] = train(matrix, csr, examples, state, extras, rule, plan, end, end + num, first_step, epoch)
         if length[0] < end + max(num, 1):
             return False
         end += num
     return True
+
+
+@_part
+def _reverse(values: Array, num: int) -> None:
+    """Reverse the first `num` values."""
+    for k in range(num // 2):
+        values[k], values[num - 1 - k] = values[num - 1 - k], values[k]
 
 
 @_part
@@ -583,7 +660,16 @@ def _fill_order(rule: Rule, order: Array, epoch: int) -> None:
 
 @_part
 def _choose(  # noqa: PLR0917
-    rows: Rows, examples: Array, state: State, rule: Rule, plan: Plan, batch: Array, chosen: Array, epoch: int
+    matrix: Array | None,
+    csr: SparseRows | None,
+    examples: Array,
+    state: State,
+    extras: Extras | None,
+    rule: Rule,
+    sorting: Sorting | None,
+    batch: Array,
+    chosen: Array,
+    epoch: int,
 ) -> int:
     """Write the kept examples of a batch to `chosen`, in the rule's order; return their number.
 
@@ -591,20 +677,22 @@ def _choose(  # noqa: PLR0917
     """
     size, is_started = len(batch), epoch >= rule.start_epoch
     num = num_kept(rule.keep, size) if is_started else size
-    takes_hardest = rule.batch_size > 0 and num < size
-    if not is_started or not (_sorts(rule) or takes_hardest):
-        chosen[:num] = batch[:num]
-        return num
-    scores = plan.scores[:size]
-    if not fill_scores(rows, examples, state, rule, batch, scores):
-        return -1
-    places = argsort(scores, takes_hardest or rule.order == DESCENDING, plan.keys, plan.places)[:num]
-    if takes_hardest and rule.order != DESCENDING:
-        places = np.sort(places)
-        if rule.order == ASCENDING:
-            places = places[argsort(scores[places], False, plan.keys, plan.places)]  # noqa: FBT003
+    if sorting is not None:
+        takes_hardest = rule.batch_size > 0 and num < size
+        if is_started and (_sorts(rule) or takes_hardest):
+            scores = sorting.scores[:size]
+            if not fill_scores(matrix, csr, examples, state, extras, rule, batch, scores):
+                return -1
+            places = argsort(scores, takes_hardest or rule.order == DESCENDING, sorting)[:num]
+            if takes_hardest and rule.order != DESCENDING:
+                places = np.sort(places)
+                if rule.order == ASCENDING:
+                    places = places[argsort(scores[places], False, sorting)]  # noqa: FBT003
+            for k in range(num):
+                chosen[k] = batch[places[k]]
+            return num
     for k in range(num):
-        chosen[k] = batch[places[k]]
+        chosen[k] = batch[k]
     return num
 
 
@@ -621,8 +709,16 @@ def begin_epoch(state: State) -> None:
     numbers[LOSSES], numbers[EXAMPLE_WEIGHTS], numbers[PENALTIES] = 0.0, 0.0, 0.0
 
 
+@_part
+def _are_finite(values: Array) -> bool:
+    for k in range(len(values)):
+        if not math.isfinite(values[k]):
+            return False
+    return True
+
+
 @_called
-def end_epoch(state: State, rule: Rule, num_steps: int, curve: Array, place: int) -> int:
+def end_epoch(state: State, extras: Extras | None, rule: Rule, num_steps: int, curve: Array, place: int) -> int:
     """Write the mean objective of the epoch to curve[place] and return the status.
 
     The objective is the weighted mean of the losses before each update, plus the penalty. Training has converged if it
@@ -633,7 +729,7 @@ def end_epoch(state: State, rule: Rule, num_steps: int, curve: Array, place: int
     if numbers[EXAMPLE_WEIGHTS] > 0.0:
         objective += numbers[LOSSES] / numbers[EXAMPLE_WEIGHTS]
     curve[place] = objective
-    if not (np.isfinite(state.weights).all() and np.isfinite(state.intercepts).all()):
+    if not (_are_finite(state.weights) and _are_finite(state.intercepts)):
         return DIVERGED
     has_progress = objective <= numbers[BEST] - rule.tol
     numbers[NUM_WITHOUT_PROGRESS] = 0.0 if has_progress else numbers[NUM_WITHOUT_PROGRESS] + 1.0

@@ -210,7 +210,9 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
             trained.append(training.run(num_epochs, problem.stop))
         return trained
 
-    def _rule(self, num_examples: int, loss: int, key: int, rates: learning_rates.LearningRates) -> tuple[Rule, Ordering]:
+    def _rule(
+        self, num_examples: int, loss: int, key: int, rates: learning_rates.LearningRates
+    ) -> tuple[Rule, Ordering]:
         ordering, flips = orders.ordering_of(self.ordering)
         orders.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
         alpha = float(self.alpha) if self.penalty else 0.0

@@ -14,7 +14,7 @@ from gradorder.orderings.ordering import checked_order
 from gradorder.parts import part_of
 from gradorder.seeding import epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Plan, Rows, Rule, State
+from gradorder.sklearn.compiled import Array, Extras, Plan, Rule, Sorting, SparseRows, State
 from gradorder.sklearn.learning_rates import LearningRates
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
@@ -51,17 +51,11 @@ class Trained:
     has_converged: bool
 
 
-def rows_of(matrix: Matrix) -> Rows:
-    """Return the inputs as the compiled loop reads them, without a copy."""
-    indices = np.empty(0, dtype=np.int32)
+def rows_of(matrix: Matrix) -> tuple[Array | None, SparseRows | None]:
+    """Return the dense or the sparse inputs as the compiled loop reads them, without a copy."""
     if not sp.issparse(matrix):
-        return Rows(_read_only(matrix), _read_only(np.empty(0, matrix.dtype)), *map(_read_only, (_columns(indices), indices)))
-    empty = np.empty((0, matrix.shape[1]), matrix.dtype)
-    return Rows(*map(_read_only, (empty, matrix.data, _columns(matrix.indices), matrix.indptr)))
-
-
-def _columns(indices: Array) -> Array:
-    return indices.view(np.uint32)
+        return _read_only(matrix), None
+    return None, SparseRows(*map(_read_only, (matrix.data, matrix.indices.view(np.uint32), matrix.indptr)))
 
 
 def _read_only(array: Array) -> Array:
@@ -114,19 +108,11 @@ class Training:
 
     def __post_init__(self) -> None:
         self._rows = rows_of(self.matrix)
-        self._state = state_of(self.model, self.rule, self._sum_of_average())
+        self._state, self._extras = state_of(self.model, self.rule, self._sum_of_average())
         num = self.matrix.shape[0]
-        sorts = self.rule.order in {compiled.DESCENDING, compiled.ASCENDING} or self.rule.batch_size > 0
-        num_sorted = num if sorts and self.rule.order != compiled.GIVEN_ORDER else 0
-        self._plan = Plan(
-            order=np.empty(num, dtype=np.int64),
-            sequence=np.empty(num, dtype=np.int64),
-            length=np.zeros(1, dtype=np.int64),
-            rates=np.empty(0),
-            scores=np.empty(num_sorted),
-            keys=np.empty((2, num_sorted), dtype=np.uint64),
-            places=np.empty((2, num_sorted), dtype=np.int64),
-        )
+        order, sequence = np.empty((2, num), dtype=np.int64)
+        self._plan = Plan(order, sequence, np.zeros(1, dtype=np.int64), np.empty(0))
+        self._sorting = sorting_for(num) if _sorts(self.rule) else None
 
     def run(self, num_epochs: int, stop: Callable[[Model], bool] | None = None) -> Trained:
         """Train for at most `num_epochs` epochs; `stop` is asked after each.
@@ -177,7 +163,16 @@ class Training:
 
     def _run_compiled(self, rule: Rule, curve: Array, num_epochs: int) -> tuple[int, int, int]:
         return compiled.run_epochs(
-            self._rows, self.examples, self._state, rule, self._plan, curve, *self.progress, num_epochs
+            *self._rows,
+            self.examples,
+            self._state,
+            self._extras,
+            rule,
+            self._plan,
+            self._sorting,
+            curve,
+            *self.progress,
+            num_epochs,
         )
 
     def _num_steps(self, epoch: int) -> int:
@@ -208,8 +203,8 @@ class Training:
         return max(0, self.progress.step - self.rule.first_averaged)
 
     def _average(self) -> Model | None:
-        num = self._num_averaged()
-        return self._model_of(self._state.missing / -num, self._state.intercept_sums / num) if num else None
+        num, extras = self._num_averaged(), self._extras
+        return self._model_of(extras.missing / -num, extras.intercept_sums / num) if num and extras else None
 
     def _sum_of_average(self) -> Model | None:
         num = self._num_averaged()
@@ -248,14 +243,23 @@ class Training:
             kept = self._kept(batch, step + end, generator)
             sequence[end : end + len(kept)] = kept
             reached = compiled.train(
-                self._rows, self.examples, self._state, self.rule, self._plan, end, end + len(kept), step, epoch
+                *self._rows,
+                self.examples,
+                self._state,
+                self._extras,
+                self.rule,
+                self._plan,
+                end,
+                end + len(kept),
+                step,
+                epoch,
             )
             if reached < end + len(kept):
                 return compiled.DIVERGED, epoch, step + reached
             end += len(kept)
         self._plan.length[0] = end
         status = compiled.end_epoch(self._state, self.rule, end, curve, 0)
-        compiled.unscale(self._state)
+        compiled.unscale(self._state, self._extras)
         return status, epoch + (status != compiled.DIVERGED), step + end - (status == compiled.DIVERGED)
 
     def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
@@ -267,7 +271,7 @@ class Training:
 
     def _scores(self, order: Array, step: int) -> Array:
         scores = np.empty(len(order))
-        if not compiled.fill_scores(self._rows, self.examples, self._state, self.rule, order, scores):
+        if not compiled.fill_scores(*self._rows, self.examples, self._state, self._extras, self.rule, order, scores):
             raise ValueError(self._divergence(step, self.progress.epoch))
         return scores
 
@@ -286,17 +290,31 @@ def first_averaged(average: bool | int) -> int:
     return int(average) - 1 if average else _NEVER
 
 
-def state_of(model: Model, rule: Rule, averaged: Model | None = None) -> State:
+def _sorts(rule: Rule) -> bool:
+    """Whether the compiled loop ever scores and sorts."""
+    if rule.order == compiled.GIVEN_ORDER:
+        return False
+    return rule.order in {compiled.DESCENDING, compiled.ASCENDING} or (rule.batch_size > 0 and rule.keep < 1)
+
+
+def sorting_for(num: int) -> Sorting:
+    """Return memory to sort `num` scores."""
+    return Sorting(np.empty(num), np.empty((2, num), dtype=np.uint64), np.empty((2, num), dtype=np.int64))
+
+
+def state_of(model: Model, rule: Rule, averaged: Model | None = None) -> tuple[State, Extras | None]:
     """Return the state of the compiled loop that starts with this model and this sum of averaged models."""
     numbers = np.zeros(compiled.NUM_NUMBERS)
     numbers[compiled.SCALE], numbers[compiled.BEST] = 1.0, np.inf
-    weights, intercepts = _by_feature(model.weights), np.array(model.intercepts, dtype=np.float64)
-    missing = np.zeros(len(weights) if rule.first_averaged < _NEVER else 0)
-    intercept_sums = np.zeros_like(intercepts)
+    state = State(_by_feature(model.weights), np.array(model.intercepts, dtype=np.float64), numbers)
+    is_averaged = rule.first_averaged < _NEVER
+    if rule.loss != compiled.MULTINOMIAL and not rule.l1 and not is_averaged:
+        return state, None
+    penalised, missing = (np.zeros(len(state.weights) if needed else 0) for needed in (rule.l1 > 0, is_averaged))
+    sums = np.zeros_like(state.intercepts)
     if averaged:
-        missing, intercept_sums = -_by_feature(averaged.weights), np.array(averaged.intercepts, dtype=np.float64)
-    penalised = np.zeros(len(weights) if rule.l1 else 0)
-    return State(weights, intercepts, numbers, np.zeros_like(intercepts), penalised, missing, intercept_sums)
+        missing, sums = -_by_feature(averaged.weights), np.array(averaged.intercepts, dtype=np.float64)
+    return state, Extras(np.zeros_like(sums), penalised, missing, sums)
 
 
 def _by_feature(weights: Array) -> Array:

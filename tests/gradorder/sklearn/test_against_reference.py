@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import gradorder as go
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled
 from gradorder.sklearn.estimator import problem_seed
+from gradorder.sklearn.training import sorting_for
 
 ORDERINGS = {
     "random": go.Shuffled(),
@@ -222,8 +223,7 @@ def test_different_examples_with_equal_scores(ordering, params):
 
 
 def argsorted(scores, *, descending):
-    keys, places = np.empty((2, len(scores)), dtype=np.uint64), np.empty((2, len(scores)), dtype=np.int64)
-    return compiled.argsort(np.asarray(scores, dtype=np.float64), descending, keys, places)
+    return compiled.argsort(np.asarray(scores, dtype=np.float64), descending, sorting_for(len(scores)))
 
 
 SCORES = {

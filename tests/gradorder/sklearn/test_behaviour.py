@@ -395,8 +395,9 @@ def test_scores_are_the_librarys_gradient_norms():
         flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0,
         since=0, first_averaged=2**62, key=np.uint64(0), tol=-np.inf, patience=5,
     )  # fmt: skip
-    state, scores = state_of(Model(weights, bias), rule), np.empty(50)
-    assert compiled.fill_scores(rows_of(inputs), examples, state, rule, np.arange(50), scores)
+    scores = np.empty(50)
+    state = state_of(Model(weights, bias), rule)
+    assert compiled.fill_scores(*rows_of(inputs), examples, *state, rule, np.arange(50), scores)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
