@@ -587,7 +587,7 @@ def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
         begin_epoch(state)
         if not _train_epoch(matrix, csr, examples, state, extras, rule, plan, sorting, step, epoch):
             return DIVERGED, epoch, step + plan.length[0]
-        status = end_epoch(state, extras, rule, plan.length[0], curve, place)
+        status = end_epoch(state, rule, plan.length[0], curve, place)
         if status == DIVERGED:
             return DIVERGED, epoch, step + plan.length[0] - 1
         step += plan.length[0]
@@ -718,7 +718,7 @@ def _are_finite(values: Array) -> bool:
 
 
 @_called
-def end_epoch(state: State, extras: Extras | None, rule: Rule, num_steps: int, curve: Array, place: int) -> int:
+def end_epoch(state: State, rule: Rule, num_steps: int, curve: Array, place: int) -> int:
     """Write the mean objective of the epoch to curve[place] and return the status.
 
     The objective is the weighted mean of the losses before each update, plus the penalty. Training has converged if it
