@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 for linear models in plain numpy: slow and obvious. The compiled loop must give the same numbers."""
+"""Algorithms 1 and 2 for linear models in plain numpy: slow and obvious. The compiled loop must give the same."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

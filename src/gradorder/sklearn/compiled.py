@@ -353,7 +353,7 @@ def fill_scores(
     rule: Rule,
     order: Array,
     scores: Array,
-) -> bool:  # noqa: PLR0917 - a compiled function takes no keywords
+) -> bool:
     """Write ||M_i||, i = order[k], to scores[k]; return whether all are finite.
 
     This is the exact norm of the gradient of the weighted loss of the example. As in the paper, the penalty has no
@@ -687,7 +687,7 @@ def _choose(  # noqa: PLR0917
             if takes_hardest and rule.order != DESCENDING:
                 places = np.sort(places)
                 if rule.order == ASCENDING:
-                    places = places[argsort(scores[places], False, sorting)]  # noqa: FBT003
+                    places = places[argsort(scores[places], False, sorting)]
             for k in range(num):
                 chosen[k] = batch[places[k]]
             return num

@@ -36,6 +36,15 @@ Matrix = Any
 
 _LARGEST_SEED = 2**31 - 1
 
+_INSTEAD = {
+    "shuffle": "the order is random by default; write ordering='sequential' for shuffle=False",
+    "verbose": "loss_curve_ has the objective of each epoch after the fit",
+    "n_jobs": "a fit runs on one thread; write GridSearchCV(..., n_jobs=...) to fit several models at once",
+    "learning_rate": "leave it out for a learning rate that suits the data, as 'optimal' does, or write schedule=",
+    "power_t": "write schedule='inverse-sqrt-per-step', or a function of step and epoch",
+}
+"""Parameters of scikit-learn's SGD, and what to write here."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -88,6 +97,13 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
 
     coef_: Matrix
     intercept_: Array
+
+    def __new__(cls, *args: object, **params: object) -> Self:  # noqa: ARG004 - those of __init__
+        """Say what to write instead of the parameters that scikit-learn's SGD has and these estimators do not."""
+        for name in params.keys() & _INSTEAD.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name}: {_INSTEAD[name]}")
+        instance: Self = super().__new__(cls)
+        return instance
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         """Sparse input is welcome."""

@@ -111,7 +111,9 @@ class SeenRows(NamedTuple):
         return 1.0 / max(1.0, self._curvature(loss) * scale)
 
     def _curvature(self, loss: int) -> float:
-        """Return the second derivative of the loss at the prediction 0, and at least 1."""
+        """Return the largest second derivative of the loss, of the quartic loss at the prediction 0; 1 for the others."""
+        if loss == compiled.LOG_LOSS:
+            return 0.25
         if loss == compiled.QUARTIC:
             return 12.0 * self.largest_square + 2.0
         return 2.0 if loss == compiled.MODIFIED_HUBER else 1.0

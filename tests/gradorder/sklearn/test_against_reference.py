@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-import sgd_reference as reference
 import scipy.sparse as sp
+import sgd_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
