@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
 
-from gradorder import bounds
+from gradorder_lab import theory
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 NUM_SEEDS = 100
@@ -147,13 +147,13 @@ def starts(problem: Problem, schedule: str, generator: np.random.Generator) -> d
     return {"far": (problem.start, steps(0)), "near": (point, steps(WARM_UP_EPOCHS))}
 
 
-def epochs(make: Callable[[int], Problem], schedule: str, seed: int) -> dict[str, dict[str, bounds.RecordedEpoch]]:
+def epochs(make: Callable[[int], Problem], schedule: str, seed: int) -> dict[str, dict[str, theory.RecordedEpoch]]:
     """By start and order."""
     problem, generator = make(seed), np.random.default_rng([seed, 1])
     optimum = problem.optimum()
     return {
         where: {
-            name: bounds.record_epoch(
+            name: theory.record_epoch(
                 problem.losses,
                 problem.gradient,
                 start=start,
@@ -171,9 +171,9 @@ def epochs(make: Callable[[int], Problem], schedule: str, seed: int) -> dict[str
 # The tables -------------------------------------------------------------------------------------------------------
 
 
-def numbers(epoch: bounds.RecordedEpoch) -> Row:
+def numbers(epoch: theory.RecordedEpoch) -> Row:
     """Every term of one epoch."""
-    bound, condition = bounds.epoch_bound(epoch), bounds.step_condition(epoch)
+    bound, condition = theory.epoch_bound(epoch), theory.step_condition(epoch)
     published, corrected, tight = bound.published, bound.corrected, bound.tight
     return {
         "theorem": bound.theorem,
@@ -208,9 +208,9 @@ def numbers(epoch: bounds.RecordedEpoch) -> Row:
     }
 
 
-def shares(epoch: bounds.RecordedEpoch) -> Row:
+def shares(epoch: theory.RecordedEpoch) -> Row:
     """What is counted over the seeds."""
-    bound, condition = bounds.epoch_bound(epoch), bounds.step_condition(epoch)
+    bound, condition = theory.epoch_bound(epoch), theory.step_condition(epoch)
     return {
         "published_holds": bound.published.holds,
         "corrected_holds": bound.corrected.holds,
@@ -284,11 +284,11 @@ def sign(seed: int, num_warm_up: int, step: float) -> Row:
 
 def outcome(problem: Problem, start: Array, optimum: Array, order: Order, step: float) -> dict[str, float]:
     """What was measured after the epoch, and what the expansions in the step size say it is."""
-    epoch = bounds.record_epoch(
+    epoch = theory.record_epoch(
         problem.losses, problem.gradient, start=start, optimum=optimum, order=order, step_sizes=step
     )
-    bound = bounds.epoch_bound(epoch)
-    shift = bounds.second_order_shift(problem.hessians(start)[order], epoch.start_gradients)
+    bound = theory.epoch_bound(epoch)
+    shift = theory.second_order_shift(problem.hessians(start)[order], epoch.start_gradients)
     predicted = start - step * epoch.start_gradients.sum(0) + step**2 * shift
     return {
         "pair_sum": bound.pair_sum,

@@ -47,7 +47,7 @@ LONGEST = (
     "gradorder_lab/show/test_live.py",
     "gradorder_lab/runs/test_sweep.py",
     "gradorder/sklearn/test_against_reference.py",
-    "gradorder/test_compilation.py",
+    "gradorder/sklearn/test_compilation.py",
     "gradorder_lab/commands/test_command_line.py",
     "gradorder/orderings/test_plackett_luce.py",
     "gradorder/scores/test_zoo_of_other_kinds.py",

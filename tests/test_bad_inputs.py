@@ -7,8 +7,8 @@ from torch import nn
 from torch.utils.data import IterableDataset, TensorDataset
 
 import gradorder as go
-from gradorder import bounds
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor
+from gradorder_lab import theory
 
 NAN, INF = float("nan"), float("inf")
 MODEL = nn.Linear(3, 2)
@@ -56,7 +56,7 @@ def epoch(**changes):
         "values": [0.5],
         "optimal_values": [0.0],
     }
-    return bounds.RecordedEpoch(**(given | changes))
+    return theory.RecordedEpoch(**(given | changes))
 
 
 def consumed(scores):
@@ -266,7 +266,7 @@ BOUNDS = {
     "end elsewhere": (lambda: epoch(end=[5.0]), "end must be start minus"),
     "not convex": (lambda: epoch(values=[9.0]), "values must satisfy"),
     "curvature": (lambda: epoch(strong_convexity=-1.0), "strong_convexity must be >= 0, got -1.0"),
-    "next step": (lambda: bounds.epoch_bound(epoch(), next_step_size=0), "next_step_size must be .* 0"),
+    "next step": (lambda: theory.epoch_bound(epoch(), next_step_size=0), "next_step_size must be .* 0"),
 }
 EVERY = SAMPLER | ORDERINGS | SCHEDULES | SCORES | SELECTIONS | ADVISER | ESTIMATORS | BOUNDS
 

@@ -9,8 +9,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gradorder as go
-from gradorder import bounds
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor
+from gradorder_lab import theory
 
 MODEL = nn.Sequential(nn.Linear(3, 8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2))
 BATCH = (torch.ones(6, 3), torch.tensor([0, 1] * 3))
@@ -47,10 +47,10 @@ def presampled(scores):
 
 
 def bounded():
-    epoch = bounds.record_epoch(
+    epoch = theory.record_epoch(
         lambda x: x**2, lambda x, _: 2 * x, start=[1.0], optimum=[0.0], order=[0], step_sizes=0.1
     )
-    bounds.epoch_bound(epoch)
+    theory.epoch_bound(epoch)
 
 
 CALLS = {

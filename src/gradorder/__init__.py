@@ -3,16 +3,16 @@
 One straight line: batch -> score -> ordering -> layout -> sampler -> the user's own training step.
 """
 
-from gradorder import bounds, orderings, selection
-from gradorder.adviser import Advice, advise
+from gradorder import orderings, selection
+from gradorder.diagnostics.advice import Advice
+from gradorder.diagnostics.noise_scale import NoiseScale
+from gradorder.diagnostics.probe import advise
+from gradorder.diagnostics.report import DataReport, data_report
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
-from gradorder.losses import cross_entropy, squared_error
-from gradorder.margins import margins
-from gradorder.noise_scale import NoiseScale
+from gradorder.losses import cross_entropy, margins, squared_error, token_losses
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
-from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
 from gradorder.scores import (
@@ -27,7 +27,6 @@ from gradorder.scores import (
     score_dataset,
 )
 from gradorder.selection import *  # noqa: F403 - its own list says what
-from gradorder.token_losses import token_losses
 
 __all__ = [
     "Advice",
@@ -50,7 +49,6 @@ __all__ = [
     "StepError",
     "UnknownStepsError",
     "advise",
-    "bounds",
     "cross_entropy",
     "data_report",
     "explain_norms",

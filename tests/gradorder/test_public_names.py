@@ -14,7 +14,6 @@ NonFiniteScoresError IterableDatasetError StepError OrderedSampler Request Order
 Selection KeepHardest TopLosses ImportanceSampling SelectiveBackprop SmallestLoss
 advise Advice recommended
 Constant InversePerStep InverseSqrtPerStep InversePerEpoch InverseSqrtPerEpoch
-bounds
 """.split()
 
 

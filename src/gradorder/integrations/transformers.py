@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader
 
 from gradorder.errors import UnknownStepsError
 from gradorder.integrations.versions import check_version
+from gradorder.losses import token_losses
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
-from gradorder.token_losses import token_losses
 
 check_version("transformers", "5.3")
 try:

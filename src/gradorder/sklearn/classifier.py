@@ -26,7 +26,7 @@ from gradorder.sklearn.estimator import (
     held_out_weights,
     outputs_of,
 )
-from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.learning_rates import LearningRates
 from gradorder.sklearn.training import Model, Trained
 
 _LOSSES = {
@@ -58,7 +58,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
     penalty: weight_i |loss'| sqrt(||x_i||^2 + 1), with ||softmax - onehot|| for |loss'| in the softmax.
 
     Args:
-        loss: "hinge", "log_loss", "modified_huber" or "multinomial". All but "hinge" have probabilities.
+        loss: "log_loss", "hinge", "modified_huber" or "multinomial". All but "hinge" have probabilities. On data with
+            few positives "hinge" may predict none.
         ordering: an ordering of the library such as `gradorder.Descending()`, or a name for it: "random", "descending",
             "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential".
         batch_size: None for Algorithm 1, every epoch ordered as a whole. A number S, or a fraction of the examples, for
@@ -70,7 +71,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
             "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
             eta0 / sqrt(1 + t / 1000).
-        eta0: the first step size. If not given 1 / mean_i(||x_i||^2 + 1), and half of it for "modified_huber".
+        eta0: the initial learning rate. If not given 1 / mean_i(||x_i||^2 + 1), half of it for "modified_huber", four times
+            it for "log_loss".
             Not with a schedule object, which has its own.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
             `l1_ratio`; or None. The intercept has none.
@@ -116,13 +118,13 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
 
     def __init__(
         self,
-        loss: str = "hinge",
+        loss: str = "log_loss",
         *,
         ordering: Ordering | str = "random",
         batch_size: float | None = None,
         keep: float = 1.0,
         start_epoch: int = 0,
-        schedule: StepSizes | str | None = None,
+        schedule: LearningRates | str | None = None,
         eta0: float | None = None,
         penalty: str | None = "l2",
         alpha: float = 1e-4,
@@ -192,7 +194,7 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
     def partial_fit(self, X: Matrix, y: Matrix, classes: Matrix = None, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
 
-        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
+        The default learning rate depends on the rows of all calls so far, not on how they are cut into calls.
 
         Args:
             X: (n, d).

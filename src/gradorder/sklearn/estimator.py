@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gradorder.checks import part_of
 from gradorder.orderings import Ordering
-from gradorder.sklearn import order_rules, step_sizes
+from gradorder.sklearn import learning_rates, orders
 from gradorder.sklearn.compiled import Array, Rule
 from gradorder.sklearn.training import (
     Model,
@@ -35,6 +35,15 @@ Matrix = Any
 """What scikit-learn takes: an array, a data frame, a sparse matrix."""
 
 _LARGEST_SEED = 2**31 - 1
+
+_INSTEAD = {
+    "shuffle": "the order is random by default; write ordering='sequential' for shuffle=False",
+    "verbose": "loss_curve_ has the objective of each epoch after the fit",
+    "n_jobs": "a fit runs on one thread; write GridSearchCV(..., n_jobs=...) to fit several models at once",
+    "learning_rate": "leave it out for a learning rate that suits the data, as 'optimal' does, or write schedule=",
+    "power_t": "write schedule='inverse-sqrt-per-step', or a function of step and epoch",
+}
+"""Parameters of scikit-learn's SGD, and what to write here."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class SoFar:
     average: Model | None = None
     progress: Progress = Progress(step=0, epoch=0)  # noqa: RUF009 - a tuple
     curve: list[float] = field(default_factory=list)
-    rows: step_sizes.SeenRows = step_sizes.SeenRows()  # noqa: RUF009 - a tuple
+    rows: learning_rates.SeenRows = learning_rates.SeenRows()  # noqa: RUF009 - a tuple
     """That the model was trained on."""
     is_stream: bool = False
     """Whether others may follow, as in `partial_fit`."""
@@ -66,11 +75,11 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
     """Parameters and data of both estimators."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "ordering": [StrOptions(set(order_rules.NAMED)), Ordering],
+        "ordering": [StrOptions(set(orders.NAMED)), Ordering],
         "batch_size": [Interval(Integral, 1, None, closed="left"), Interval(RealNotInt, 0, 1, closed="right"), None],
         "keep": [Interval(Real, 0, 1, closed="right")],
         "start_epoch": [Interval(Integral, 0, None, closed="left")],
-        "schedule": [StrOptions(set(step_sizes.NAMED)), callable, None],
+        "schedule": [StrOptions(set(learning_rates.NAMED)), callable, None],
         "eta0": [Interval(Real, 0, None, closed="neither"), None],
         "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -88,6 +97,13 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
 
     coef_: Matrix
     intercept_: Array
+
+    def __new__(cls, *args: object, **params: object) -> Self:  # noqa: ARG004 - those of __init__
+        """Say what to write instead of the parameters that scikit-learn's SGD has and these estimators do not."""
+        for name in params.keys() & _INSTEAD.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name}: {_INSTEAD[name]}")
+        instance: Self = super().__new__(cls)
+        return instance
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         """Sparse input is welcome."""
@@ -137,7 +153,7 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
     def _refuse_for_partial_fit(self) -> None:
         if self.early_stopping:
             raise ValueError("early_stopping must be False for partial_fit, which is one epoch, got True")
-        if order_rules.ordering_of(self.ordering)[1]:
+        if orders.ordering_of(self.ordering)[1]:
             raise ValueError(
                 f"ordering must not be FlipFlop for partial_fit, which has no epoch before it, got {self.ordering!r}"
             )
@@ -200,19 +216,21 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
         for k, (problem, model, average) in enumerate(zip(problems, self._split(so_far.model), averages, strict=True)):
             examples = examples_of(problem.targets, problem.weights, norms, fit_intercept=self.fit_intercept)
             self._rows = so_far.rows.and_then(loss, examples)  # the same for every problem
-            sizes = step_sizes.step_sizes_of(
+            rates = learning_rates.learning_rates_of(
                 self.schedule, self.eta0, self._rows.eta0(loss), None if so_far.is_stream else len(examples)
             )
-            rule, ordering = self._rule(len(examples), loss, problem_seed(seed, k), sizes)
+            rule, ordering = self._rule(len(examples), loss, problem_seed(seed, k), rates)
             if problem.stop:
                 rule = rule._replace(tol=-np.inf)
-            training = Training(X, examples, model, average, rule, ordering, sizes, so_far.progress)
+            training = Training(X, examples, model, average, rule, ordering, rates, so_far.progress)
             trained.append(training.run(num_epochs, problem.stop))
         return trained
 
-    def _rule(self, num_examples: int, loss: int, key: int, sizes: step_sizes.StepSizes) -> tuple[Rule, Ordering]:
-        ordering, flips = order_rules.ordering_of(self.ordering)
-        order_rules.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
+    def _rule(
+        self, num_examples: int, loss: int, key: int, rates: learning_rates.LearningRates
+    ) -> tuple[Rule, Ordering]:
+        ordering, flips = orders.ordering_of(self.ordering)
+        orders.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
         alpha = float(self.alpha) if self.penalty else 0.0
         l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty, 0.0)
         rule = Rule(
@@ -221,7 +239,7 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
             l2=alpha * (1 - l1_ratio),
             l1=alpha * l1_ratio,
             fit_intercept=bool(self.fit_intercept),
-            order=order_rules.order_code(ordering),
+            order=orders.order_code(ordering),
             flip_flop=flips,
             batch_size=self._batch_size(num_examples),
             keep=float(self.keep),
@@ -230,7 +248,7 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
             key=np.uint64(key),
             tol=-np.inf if self.tol is None else float(self.tol),
             patience=int(self.n_iter_no_change),
-            **step_sizes.formula_of(sizes)._asdict(),
+            **learning_rates.formula_of(rates)._asdict(),
         )
         return rule, ordering
 

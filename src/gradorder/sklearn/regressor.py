@@ -23,7 +23,7 @@ from gradorder.sklearn.estimator import (
     held_out_weights,
     outputs_of,
 )
-from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.learning_rates import LearningRates
 from gradorder.sklearn.training import Model, Trained
 
 _LOSSES = {"squared_error": compiled.SQUARED_ERROR, "huber": compiled.HUBER, "quartic": compiled.QUARTIC}
@@ -53,7 +53,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
             "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
             eta0 / sqrt(1 + t / 1000).
-        eta0: the first step size. If not given 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more than
+        eta0: the initial learning rate. If not given 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more than
             1 / max_i(s_i), so that one update never overshoots; for "quartic" over 12 max y^2 + 2. Not with a schedule
             object, which has its own.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
@@ -105,7 +105,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
         batch_size: float | None = None,
         keep: float = 1.0,
         start_epoch: int = 0,
-        schedule: StepSizes | str | None = None,
+        schedule: LearningRates | str | None = None,
         eta0: float | None = None,
         penalty: str | None = "l2",
         alpha: float = 1e-4,
@@ -172,7 +172,7 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
     def partial_fit(self, X: Matrix, y: Matrix, sample_weight: Matrix = None) -> Self:  # noqa: N803
         """One epoch on these examples; steps and epochs are counted on.
 
-        The default step size depends on the rows of all calls so far, not on how they are cut into calls.
+        The default learning rate depends on the rows of all calls so far, not on how they are cut into calls.
 
         Args:
             X: (n, d).

@@ -1,4 +1,4 @@
-"""One training run of one model, epoch after epoch: in one compiled call where the loop knows the order by itself."""
+"""One training run of one model, epoch after epoch; as many epochs as possible in one compiled call."""
 
 import math
 from collections.abc import Callable
@@ -10,14 +10,11 @@ import scipy.sparse as sp
 import torch
 
 from gradorder.checks import part_of
-from gradorder.compilation import announced
 from gradorder.orderings import Ordering, Request
 from gradorder.orderings.ordering import checked_order, epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, MatrixRows, Plan, Rule
-from gradorder.sklearn.compiled.models import BEST, NUM_NUMBERS, SCALE, Full, Plain
-from gradorder.sklearn.compiled.vectors import LANES
-from gradorder.sklearn.step_sizes import StepSizes
+from gradorder.sklearn.compiled import Array, Extras, Plan, Rule, Sorting, SparseRows, State
+from gradorder.sklearn.learning_rates import LearningRates
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
 _NEVER = 2**62  # a step that is not reached
@@ -42,25 +39,26 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Trained:
-    """What came out of a run."""
+    """The result of a run."""
 
     model: Model
     """After the last step."""
     average: Model | None
-    """Over the steps that count, where there are any."""
+    """The mean over the averaged steps, if there are any."""
     progress: Progress
     curve: list[float]
     has_converged: bool
 
 
-def rows_of(matrix: Matrix) -> MatrixRows:
-    """The data as the compiled loop reads it, without a copy; read-only, so that it is compiled once for both kinds."""
+def rows_of(matrix: Matrix) -> tuple[Array | None, SparseRows | None]:
+    """Return the dense or the sparse inputs as the compiled loop reads them, without a copy."""
     if not sp.issparse(matrix):
-        return _read_only(matrix)
-    return _read_only(matrix.data), _read_only(matrix.indices), _read_only(matrix.indptr)
+        return _read_only(matrix), None
+    return None, SparseRows(*map(_read_only, (matrix.data, matrix.indices.view(np.uint32), matrix.indptr)))
 
 
 def _read_only(array: Array) -> Array:
+    """A view that cannot be written to: numba compiles once for data of both kinds."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -76,10 +74,9 @@ def squared_norms(matrix: Matrix) -> Array:
 
 
 def examples_of(targets: Array, weights: Array, norms: Array, *, fit_intercept: bool) -> Array:
-    """What the loop reads of each example beside its row, (n, 4).
+    """Return target, weight, ||x_i||^2 and weight_i sqrt(||x_i||^2 + 1) of every example, (n, 4).
 
-    Target, weight, ||x_i||^2, and weight_i sqrt(||x_i||^2 + 1), without the 1 where there is no intercept: the score
-    is this times the slope of the loss.
+    The last column has no 1 without an intercept. The score of an example is this times the derivative of its loss.
     """
     return np.column_stack([targets, weights, norms, weights * np.sqrt(norms + fit_intercept)])
 
@@ -91,12 +88,12 @@ class Training:
     Args:
         matrix: (n, d), a C-contiguous array or a canonical CSR matrix.
         examples: of `examples_of`; targets are -1 and 1, or labels 0..K-1, for the classifiers.
-        model: where to start; not changed.
-        average: of the steps that count so far.
+        model: the initial model; not changed.
+        average: of the averaged steps so far.
         rule: how to train.
-        ordering: of the even epochs; asked where the rule says that the order is given.
-        step_sizes: asked where the rule says that the sizes are given.
-        progress: where to go on.
+        ordering: used if the compiled loop does not know it.
+        learning_rates: used if the compiled loop has no formula for them.
+        progress: updates and epochs so far.
     """
 
     matrix: Matrix
@@ -105,78 +102,76 @@ class Training:
     average: Model | None
     rule: Rule
     ordering: Ordering
-    step_sizes: StepSizes
+    learning_rates: LearningRates
     progress: Progress
 
     def __post_init__(self) -> None:
-        num_examples = self.matrix.shape[0]
         self._rows = rows_of(self.matrix)
-        self._state = _state_of(self.model, self.rule, self._sum_of_average())
-        order, sequence = np.empty((2, num_examples), dtype=np.int64)
+        self._state, self._extras = state_of(self.model, self.rule, self._sum_of_average())
+        num = self.matrix.shape[0]
+        order, sequence = np.empty((2, num), dtype=np.int64)
         self._plan = Plan(order, sequence, np.zeros(1, dtype=np.int64), np.empty(0))
-        self._sorting = compiled.sorting_for(num_examples) if _sorts(self.rule) else None
+        self._sorting = sorting_for(num) if _sorts(self.rule) else None
 
     def run(self, num_epochs: int, stop: Callable[[Model], bool] | None = None) -> Trained:
-        """Train for at most so many epochs; `stop` is asked after each.
+        """Train for at most `num_epochs` epochs; `stop` is asked after each.
 
         Raises:
-            ValueError: the weights are no longer finite, or a step size is not, or is negative.
+            ValueError: the weights are no longer finite, or a learning rate is negative or not finite.
         """
         curve = np.empty(num_epochs)
         done, status = 0, compiled.FINISHED
-        with announced(
-            "gradorder.sklearn compiles its training loop for this kind of data: some seconds, now and for each new "
-            "kind; numba keeps it on disk for the next process, where it can"
-        ):
-            while done < num_epochs and status == compiled.FINISHED:
-                num_now = min(num_epochs - done, 1 if stop else self._epochs_at_once())
-                before = self.progress.epoch
-                status = self._run_epochs(curve[done:], num_now)
-                done += self.progress.epoch - before
-                if stop and status == compiled.FINISHED and stop(self._current()):
-                    status = compiled.CONVERGED
+        while done < num_epochs and status == compiled.FINISHED:
+            num_now = min(num_epochs - done, 1 if stop else self._epochs_at_once())
+            before = self.progress.epoch
+            status = self._run_epochs(curve[done:], num_now)
+            done += self.progress.epoch - before
+            if stop and status == compiled.FINISHED and stop(self._current()):
+                status = compiled.CONVERGED
         has_converged = status == compiled.CONVERGED
         return Trained(self._current(), self._average(), self.progress, curve[:done].tolist(), has_converged)
 
     def _epochs_at_once(self) -> int:
-        if self.rule.order == compiled.GIVEN_ORDER or self.rule.schedule == compiled.GIVEN_SIZES:
+        if self.rule.order == compiled.GIVEN_ORDER or self.rule.schedule == compiled.GIVEN_RATES:
             return 1
         return max(1, _WORK_AT_ONCE // max(1, int(self.matrix.size) * len(self._state.intercepts)))
 
     def _run_epochs(self, curve: Array, num_epochs: int) -> int:
         step, epoch = self.progress
-        if self.rule.schedule == compiled.GIVEN_SIZES:
-            sizes = [self._given_size(step + k, epoch) for k in range(self._num_steps(epoch))]
-            self._plan = self._plan._replace(sizes=np.array(sizes))
+        if self.rule.schedule == compiled.GIVEN_RATES:
+            rates = [self._given_rate(step + k, epoch) for k in range(self._num_steps(epoch))]
+            self._plan = self._plan._replace(rates=np.array(rates))
         if self._asks_ordering(epoch):
             status, epoch, step = self._run_given_order(curve)
         else:
-            # An epoch before the start, or one that replays another, needs no order from outside.
+            # An epoch before the start, or one that replays another, does not ask the ordering.
             rule = self.rule._replace(order=compiled.SHUFFLED) if self.rule.order == compiled.GIVEN_ORDER else self.rule
             status, epoch, step = self._run_compiled(rule, curve, num_epochs)
-        if status != compiled.DIVERGED and not self._is_finite():
-            # Looked at here too: compiled by numba 0.60, the loop misses it after the last step of all.
-            status, epoch, step = compiled.DIVERGED, epoch - 1, step - 1
         if status == compiled.DIVERGED:
             raise ValueError(self._divergence(step, epoch))
         self.progress = Progress(step, epoch)
         return status
 
-    def _given_size(self, step: int, epoch: int) -> float:
-        size = float(self.step_sizes(step, epoch))
-        if not 0 <= size < math.inf:
+    def _given_rate(self, step: int, epoch: int) -> float:
+        rate = float(self.learning_rates(step, epoch))
+        if not 0 <= rate < math.inf:
             raise ValueError(
-                f"schedule must give step sizes that are finite and not negative, got {size} at step {step} "
-                f"(epoch {epoch})"
+                f"schedule must give finite learning rates >= 0, got {rate} at step {step} (epoch {epoch})"
             )
-        return size
-
-    def _is_finite(self) -> bool:
-        return bool(np.isfinite(self._state.weights).all() and np.isfinite(self._state.intercepts).all())
+        return rate
 
     def _run_compiled(self, rule: Rule, curve: Array, num_epochs: int) -> tuple[int, int, int]:
         return compiled.run_epochs(
-            self._rows, self.examples, self._state, rule, self._plan, self._sorting, curve, *self.progress, num_epochs
+            *self._rows,
+            self.examples,
+            self._state,
+            self._extras,
+            rule,
+            self._plan,
+            self._sorting,
+            curve,
+            *self.progress,
+            num_epochs,
         )
 
     def _num_steps(self, epoch: int) -> int:
@@ -199,19 +194,16 @@ class Training:
         return self._model_of(self._state.weights, self._state.intercepts)
 
     def _model_of(self, weights: Array, intercepts: Array) -> Model:
-        """From the loop's layout: for one output a vector, for several a row each."""
-        num_features, num_outputs = self.matrix.shape[1], len(intercepts)
-        weights = weights[: num_features * num_outputs]
-        return Model(weights if num_outputs == 1 else weights.reshape(num_features, num_outputs).T, intercepts)
+        """From the layout of the loop: a vector for one output, else a row for each."""
+        num_outputs = len(intercepts)
+        return Model(weights if num_outputs == 1 else weights.reshape(-1, num_outputs).T, intercepts)
 
     def _num_averaged(self) -> int:
         return max(0, self.progress.step - self.rule.first_averaged)
 
     def _average(self) -> Model | None:
-        num = self._num_averaged()
-        if not num or isinstance(self._state, Plain):
-            return None
-        return self._model_of(self._state.missing / -num, self._state.intercept_sums / num)
+        num, extras = self._num_averaged(), self._extras
+        return self._model_of(extras.missing / -num, extras.intercept_sums / num) if num and extras else None
 
     def _sum_of_average(self) -> Model | None:
         num = self._num_averaged()
@@ -219,15 +211,15 @@ class Training:
 
     def _divergence(self, step: int, epoch: int) -> str:
         return (
-            f"training diverged: the model was no longer finite at step {step} (epoch {epoch}), where the step size "
-            f"was {self.step_sizes(step, epoch):g} by schedule {self.step_sizes!r}: use a smaller eta0 or another "
-            "schedule, or scale the features"
+            f"training diverged: the model was no longer finite at step {step} (epoch {epoch}), where the learning "
+            f"rate was {self.learning_rates(step, epoch):g} by schedule {self.learning_rates!r}. Use a smaller eta0 or "
+            "another schedule, or scale the features"
         )
 
     # Orderings that the compiled loop does not know ---------------------------------------------------------------
 
     def _run_given_order(self, curve: Array) -> tuple[int, int, int]:
-        """One epoch in the order of the ordering object; as `compiled.run_epochs`."""
+        """Train one epoch in the order of the ordering object; returns what `compiled.run_epochs` returns."""
         step, epoch = self.progress
         generator = epoch_generator(int(self.rule.key), epoch)
         everything = np.arange(self.matrix.shape[0])
@@ -243,33 +235,42 @@ class Training:
         """Algorithm 2, batch after batch."""
         step, epoch = self.progress
         order, sequence, end = self._plan.order, self._plan.sequence, 0
-        compiled.shuffle(order, len(order), self.rule.key, epoch)
+        compiled.shuffle(order, self.rule.key, epoch)
         compiled.begin_epoch(self._state)
         for begin in range(0, len(order), self.rule.batch_size):
             batch = order[begin : begin + self.rule.batch_size]
             kept = self._kept(batch, step + end, generator)
             sequence[end : end + len(kept)] = kept
-            reached = compiled.train_part(
-                self._rows, self.examples, self._state, self.rule, self._plan, end, end + len(kept), step, epoch
+            reached = compiled.train(
+                *self._rows,
+                self.examples,
+                self._state,
+                self._extras,
+                self.rule,
+                self._plan,
+                end,
+                end + len(kept),
+                step,
+                epoch,
             )
             if reached < end + len(kept):
                 return compiled.DIVERGED, epoch, step + reached
             end += len(kept)
         self._plan.length[0] = end
         status = compiled.end_epoch(self._state, self.rule, end, curve, 0)
-        compiled.settle(self._state)
+        compiled.unscale(self._state, self._extras)
         return status, epoch + (status != compiled.DIVERGED), step + end - (status == compiled.DIVERGED)
 
     def _kept(self, batch: Array, step: int, generator: torch.Generator) -> Array:
-        """The hardest of the batch in the order of the ordering."""
+        """Return the hardest examples of the batch in the order of the ordering."""
         scores = self._scores(batch, step)
         hardest = np.sort(np.argsort(-scores, kind="stable")[: part_of(self.rule.keep, len(batch))])
         order: Array = batch[hardest][self._order(scores[hardest], len(hardest), generator)]
         return order
 
     def _scores(self, order: Array, step: int) -> Array:
-        scores = compiled.scores_of(self._rows, self.examples, self._state, self.rule, order)
-        if not np.isfinite(scores).all():
+        scores = np.empty(len(order))
+        if not compiled.fill_scores(*self._rows, self.examples, self._state, self._extras, self.rule, order, scores):
             raise ValueError(self._divergence(step, self.progress.epoch))
         return scores
 
@@ -284,32 +285,35 @@ class Training:
 
 
 def first_averaged(average: bool | int) -> int:
-    """The first step, counted from 0, that counts in the average; averaging from the first on is both True and 1."""
+    """Return the first averaged step, counted from 0; True and 1 both average all steps."""
     return int(average) - 1 if average else _NEVER
 
 
 def _sorts(rule: Rule) -> bool:
-    """Whether the loop itself ever scores and sorts."""
+    """Whether the compiled loop ever scores and sorts."""
     if rule.order == compiled.GIVEN_ORDER:
         return False
     return rule.order in {compiled.DESCENDING, compiled.ASCENDING} or (rule.batch_size > 0 and rule.keep < 1)
 
 
-def _state_of(model: Model, rule: Rule, averaged: Model | None) -> Plain | Full:
-    numbers = np.zeros(NUM_NUMBERS)
-    numbers[SCALE], numbers[BEST] = 1.0, np.inf
-    intercepts = np.array(model.intercepts, dtype=np.float64)
+def sorting_for(num: int) -> Sorting:
+    """Return memory to sort `num` scores."""
+    return Sorting(np.empty(num), np.empty((2, num), dtype=np.uint64), np.empty((2, num), dtype=np.int64))
+
+
+def state_of(model: Model, rule: Rule, averaged: Model | None = None) -> tuple[State, Extras | None]:
+    """Return the state of the compiled loop that starts with this model and this sum of averaged models."""
+    numbers = np.zeros(compiled.NUM_NUMBERS)
+    numbers[compiled.SCALE], numbers[compiled.BEST] = 1.0, np.inf
+    state = State(_by_feature(model.weights), np.array(model.intercepts, dtype=np.float64), numbers)
     is_averaged = rule.first_averaged < _NEVER
     if rule.loss != compiled.MULTINOMIAL and not rule.l1 and not is_averaged:
-        weights = np.array(model.weights, dtype=np.float64)
-        return Plain(np.pad(weights, (0, -len(weights) % LANES)), intercepts, numbers)  # whole vectors
-    weights, nothing = _by_feature(model.weights), np.empty(0)
-    missing = np.zeros_like(weights) if is_averaged else nothing
-    intercept_sums = np.zeros_like(intercepts)
+        return state, None
+    penalised, missing = (np.zeros(len(state.weights) if needed else 0) for needed in (rule.l1 > 0, is_averaged))
+    sums = np.zeros_like(state.intercepts)
     if averaged:
-        missing, intercept_sums = -_by_feature(averaged.weights), np.array(averaged.intercepts, dtype=np.float64)
-    penalised = np.zeros_like(weights) if rule.l1 else nothing
-    return Full(weights, intercepts, numbers, np.zeros_like(intercepts), penalised, missing, intercept_sums)
+        missing, sums = -_by_feature(averaged.weights), np.array(averaged.intercepts, dtype=np.float64)
+    return state, Extras(np.zeros_like(sums), penalised, missing, sums)
 
 
 def _by_feature(weights: Array) -> Array:

@@ -6,7 +6,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gradorder.bounds import RecordedEpoch, epoch_bound, record_epoch, step_condition
 from gradorder_lab.judge.claims import Claim, Comparison
 from gradorder_lab.judge.effects import effect_at_end, effect_of_columns
 from gradorder_lab.paper.convex import FEWER_SEEDS, PER_STEP, PROBLEM_NAMES, ConvexRecipe, Descent, ProblemRecipe
@@ -15,6 +14,7 @@ from gradorder_lab.problems import problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.recipe import Rows, Workspace
 from gradorder_lab.runs.summary import RecipeSummary, Summary
+from gradorder_lab.theory import RecordedEpoch, epoch_bound, record_epoch, step_condition
 
 NAME = "bounds"
 STRONGLY_CONVEX = (1, 2)

@@ -11,7 +11,7 @@ the synthetic points have A_i = I, linear regression has one row (x_i, 1). The l
 
 import numpy as np
 
-from gradorder.compilation import compiled
+from gradorder.sklearn.compilation import compiled
 
 BOTH, BY_ITERATE, BY_DATA = 0, 1, 2
 

@@ -1,7 +1,7 @@
 """Two promises, over all rules that skip examples, wrappers, ranks, drop_last, batch sizes and resumes.
 
-Every example is visited at least once in `every` consecutive epochs; and a configuration that is accepted at construction
-never raises in the middle of a run.
+Every example is visited at least once in `every` consecutive epochs; and a configuration that is accepted at
+construction never raises in the middle of a run.
 """
 
 import math

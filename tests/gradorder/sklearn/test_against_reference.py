@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sgd_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gradorder as go
-from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled, reference
-from gradorder.sklearn.compiled.decorators import kept
-from gradorder.sklearn.compiled.sorting import argsort, sorting_for
+from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled
 from gradorder.sklearn.estimator import problem_seed
+from gradorder.sklearn.training import sorting_for
 
 ORDERINGS = {
     "random": go.Shuffled(),
@@ -222,16 +222,8 @@ def test_different_examples_with_equal_scores(ordering, params):
     np.testing.assert_allclose(fitted.coef_, model.weights, rtol=1e-12)
 
 
-@kept
-def sort(num, descending, sorting):
-    argsort(num, descending, sorting)
-
-
 def argsorted(scores, *, descending):
-    sorting = sorting_for(len(scores))
-    sorting.scores[:] = scores
-    sort(len(scores), descending, sorting)
-    return sorting.places
+    return compiled.argsort(np.asarray(scores, dtype=np.float64), descending, sorting_for(len(scores)))
 
 
 SCORES = {
@@ -268,7 +260,7 @@ def test_the_sort_is_the_librarys_for_all_scores(scores, descending):
 def test_the_shuffle_is_the_references(num):
     for key, epoch in [(0, 0), (1, 0), (0, 1), (2**64 - 1, 12345)]:
         order = np.empty(num, dtype=np.int64)
-        compiled.shuffle(order, num, np.uint64(key), epoch)
+        compiled.shuffle(order, np.uint64(key), epoch)
         np.testing.assert_array_equal(order, reference.shuffled(num, key, epoch))
         np.testing.assert_array_equal(np.sort(order), np.arange(num))
 
@@ -277,6 +269,6 @@ def test_the_shuffle_is_uniform():
     counts = np.zeros((5, 5))
     order = np.empty(5, dtype=np.int64)
     for epoch in range(20_000):
-        compiled.shuffle(order, 5, np.uint64(3), epoch)
+        compiled.shuffle(order, np.uint64(3), epoch)
         counts[order, np.arange(5)] += 1
     assert np.abs(counts / 20_000 - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / 20_000)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gradorder as go
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled
-from gradorder.sklearn.training import Model, _state_of, examples_of, rows_of, squared_norms
+from gradorder.sklearn.training import Model, examples_of, rows_of, squared_norms, state_of
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((200, 5))
@@ -38,7 +38,7 @@ both = pytest.mark.parametrize(("estimator", "targets"), ESTIMATORS, ids=["regre
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_divergence_is_an_error_that_names_the_step_size(loss, ordering, params, make):
     estimator = OrderedSGDRegressor(loss, ordering=ordering, eta0=7.25, schedule="constant", **params)
-    with pytest.raises(ValueError, match=r"diverged.* step size was 7\.25 .*Constant\(a=7\.25\).*smaller eta0"):
+    with pytest.raises(ValueError, match=r"diverged.* learning rate was 7\.25 .*Constant\(a=7\.25\).*smaller eta0"):
         estimator.fit(make(INPUTS), TARGETS)
     assert not hasattr(estimator, "coef_")
 
@@ -47,7 +47,7 @@ def test_divergence_is_an_error_that_names_the_step_size(loss, ordering, params,
 @pytest.mark.parametrize("params", [{}, {"batch_size": 20, "keep": 0.5}], ids=str)
 def test_scores_that_are_not_finite(ordering, params):
     model = OrderedSGDRegressor(ordering=ordering, schedule=go.Constant(0.5), **params)
-    with pytest.raises(ValueError, match=r"diverged.* at step 0 \(epoch 0\).*step size was 0\.5 "):
+    with pytest.raises(ValueError, match=r"diverged.* at step 0 \(epoch 0\).*learning rate was 0\.5 "):
         model.fit(INPUTS, TARGETS, coef_init=np.full(5, 1.7e308))
 
 
@@ -211,6 +211,14 @@ def test_the_defaults_are_as_good_as_scikit_learns():
         return np.mean([model.score(inputs[1400:], labels[1400:]) for model in models])
 
     assert accuracy(OrderedSGDClassifier) > accuracy(SGDClassifier) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_finds_rare_positives(seed):
+    """3% positives that overlap with the others: the hinge loss is smallest if none is predicted."""
+    inputs, labels = make_classification(10_000, weights=[0.97], flip_y=0.01, random_state=seed + 7)
+    predicted = OrderedSGDClassifier(random_state=0).fit(inputs, labels).predict(inputs)
+    assert np.mean(labels[predicted == 1]) > 0.5  # more right than wrong, and NaN if there were none
 
 
 def test_one_outlier_does_not_spoil_a_regression():
@@ -395,8 +403,9 @@ def test_scores_are_the_librarys_gradient_norms():
         flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0,
         since=0, first_averaged=2**62, key=np.uint64(0), tol=-np.inf, patience=5,
     )  # fmt: skip
-    state = _state_of(Model(weights, bias), rule, None)
-    scores = compiled.scores_of(rows_of(inputs), examples, state, rule, np.arange(50))
+    scores = np.empty(50)
+    state = state_of(Model(weights, bias), rule)
+    assert compiled.fill_scores(*rows_of(inputs), examples, *state, rule, np.arange(50), scores)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 

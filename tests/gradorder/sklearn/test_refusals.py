@@ -100,7 +100,7 @@ def test_a_vector_to_start_from_may_lie_or_stand():
 @pytest.mark.parametrize("make", [OrderedSGDRegressor, OrderedSGDClassifier])
 def test_a_step_size_that_is_none_is_refused_with_its_step(make, size):
     estimator = make(schedule=lambda step, epoch: size if step == 45 else 0.0)
-    with pytest.raises(ValueError, match=rf"schedule must give step sizes .* got {size} at step 45 \(epoch 1\)"):
+    with pytest.raises(ValueError, match=rf"schedule must give .* got {size} at step 45 \(epoch 1\)"):
         estimator.set_params(max_iter=3, tol=None).fit(INPUTS, CLASSES)
     assert not hasattr(estimator, "coef_")
 
@@ -111,3 +111,19 @@ def test_held_out_examples_need_a_weight(make):
     estimator = make(early_stopping=True, random_state=0)
     with pytest.raises(ValueError, match="sample_weight must not be zero for all 4 examples that early_stopping holds"):
         estimator.fit(INPUTS, CLASSES, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("shuffle", False, "sequential"),
+        ("verbose", 1, "loss_curve_"),
+        ("n_jobs", 2, "GridSearchCV"),
+        ("learning_rate", "optimal", "schedule"),
+        ("power_t", 0.5, "schedule"),
+    ],
+)
+@pytest.mark.parametrize("make", [OrderedSGDRegressor, OrderedSGDClassifier])
+def test_a_parameter_of_scikit_learn_says_what_to_write_instead(make, name, value, message):
+    with pytest.raises(TypeError, match=f"no parameter {name}.*{message}"):
+        make(**{name: value})

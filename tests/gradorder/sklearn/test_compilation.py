@@ -1,0 +1,74 @@
+"""The compiled loop is cached where it can be, the cache is always right, and importing compiles nothing."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradorder
+from gradorder.sklearn import compiled
+from gradorder_lab.problems import compiled as of_problems
+
+PACKAGE = Path(gradorder.__file__).parent
+FIT = """
+import numpy as np
+from gradorder.sklearn import OrderedSGDRegressor, compiled
+inputs = np.random.default_rng(0).standard_normal((50, 3))
+model = OrderedSGDRegressor(random_state=0).fit(inputs, inputs @ [1.0, 2.0, 3.0])
+print(model.score(inputs, inputs @ [1.0, 2.0, 3.0]) > 0.9, sum(compiled.run_epochs.stats.cache_hits.values()))
+"""
+
+
+def run(code, **environment):
+    command = [sys.executable, "-c", code]
+    # Bytecode where it is kept: without it each of these would parse all of torch.
+    passed = {name: os.environ[name] for name in ("PATH", "PYTHONPYCACHEPREFIX") if name in os.environ}
+    given = {"OMP_NUM_THREADS": "1", **passed, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=given, timeout=500)
+
+
+@pytest.mark.slow
+def test_with_no_place_to_write_every_process_compiles_for_itself(tmp_path):
+    """A package and a home that cannot be written to, not even by root: files stand where directories would be made."""
+    site, blocked = tmp_path / "site", tmp_path / "blocked"
+    shutil.copytree(PACKAGE, site / "gradorder", ignore=shutil.ignore_patterns("__pycache__"))
+    for directory in [site / "gradorder", *(site / "gradorder").rglob("*/")]:
+        (directory / "__pycache__").touch()
+    blocked.touch()
+    result = run(FIT, PYTHONPATH=str(site), HOME=str(blocked / "home"))
+    assert result.stdout == "True 0\n", result.stderr
+
+
+@pytest.mark.slow
+def test_the_next_process_finds_it_compiled(tmp_path):
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_CACHE_DIR": str(tmp_path)}
+    assert [run(FIT, **environment).stdout for _ in range(2)] == ["True 0\n", "True 1\n"]
+
+
+@pytest.mark.parametrize("module", [compiled, of_problems])
+def test_compiled_functions_use_nothing_of_other_files(module):
+    """Numba's cache would not notice a change there."""
+    source = ast.parse(Path(module.__file__).read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(source)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("gradorder")
+        for alias in node.names
+    }
+    functions = [each for each in vars(module).values() if hasattr(each, "py_func")]
+    assert len(functions) > 5
+    for function in functions:
+        assert not imported & set(function.py_func.__code__.co_names), function
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_at_import():
+    code = """
+import gradorder.sklearn.compiled as compiled
+print(sum(len(each.signatures) for each in vars(compiled).values() if hasattr(each, "signatures")))
+"""
+    assert run(code, PYTHONPATH=str(PACKAGE.parent)).stdout == "0\n"
