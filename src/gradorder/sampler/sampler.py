@@ -158,6 +158,11 @@ class OrderedSampler(DistributedSampler[int]):
         plan = self._current().plan
         return self._length.behind(plan.epoch, self._run.num_consumed / plan.num_batches)
 
+    @property
+    def needs_scores(self) -> bool:
+        """True if the ordering needs scores, from `set_epoch` or from `step`."""
+        return self._run.planner.ordering.needs_scores
+
     # ---------------------------------------------------------------- planning
 
     def set_epoch(self, epoch: int, scores: Scores | None = None) -> None:
