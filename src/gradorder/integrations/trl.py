@@ -9,7 +9,7 @@ from typing import Any, final
 
 import torch
 
-from gradorder.integrations.versions import check_version
+from gradorder.integrations.framework import check_version
 
 check_version("trl", "1.16")
 try:

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
-from gradorder.integrations.lightning import OrderedTraining, sampler_of
+from gradorder.integrations.lightning import OrderedTrainer, OrderedTraining, sampler_of
 
 processes.preload("lightning.pytorch", "gradorder.integrations.lightning")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about loggers, workers and deprecations
@@ -70,8 +70,8 @@ class SaveEveryStep(Callback):
         self.saved.append(path)
 
 
-def fit(module, *, score=None, checkpoint=None, callbacks=(), **settings):
-    trainer = Trainer(
+def fit(module, *, score=None, checkpoint=None, callbacks=(), trainer_class=OrderedTrainer, **settings):
+    trainer = trainer_class(
         max_epochs=reference.EPOCHS,
         accelerator="cpu",
         devices=torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,

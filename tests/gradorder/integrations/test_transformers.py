@@ -272,7 +272,7 @@ def test_a_part_of_an_epoch(tmp_path, settings, steps):
 def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
     trainer_for(tmp_path, rescores=False, save_strategy="epoch")
     (tmp_path / "checkpoint-6" / "ordered_sampler.pt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"must hold ordered_sampler\.pt"):
+    with pytest.raises(FileNotFoundError, match=r"must contain ordered_sampler\.pt"):
         trainer_for(tmp_path, rescores=False, checkpoint=tmp_path / "checkpoint-6")
 
 
