@@ -197,8 +197,8 @@ class OrderedTraining(Callback):
         if sampler_of(trainer) is not self._sampler:
             raise RuntimeError(
                 "the sampler must stay the same for the whole run, but train_dataloader was called again and made a "
-                "new one, which remembers no scores: set reload_dataloaders_every_n_epochs=0, or build the sampler once "
-                "in setup() and return sampler.loader(...) from train_dataloader"
+                "new one, which remembers no scores: set reload_dataloaders_every_n_epochs=0, or build the sampler "
+                "once in setup() and return sampler.loader(...) from train_dataloader"
             )
 
     def _scores(self, trainer: Trainer, pl_module: LightningModule, outputs: dict[str, Any]) -> torch.Tensor | None:

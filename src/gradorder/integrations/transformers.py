@@ -90,8 +90,8 @@ class OrderedTrainer(EpochByEpochTrainer):
 
     Checkpoints contain the sampler's position, also within an epoch. A resumed run is the same run, also with dropout.
     The number of steps, also for the scheduler, counts each epoch as long as it will be. If an ordering, such as that
-    of `go.recommended`, decides epoch by epoch what to skip, the trainer counts complete epochs, and its scheduler follows
-    the progress of the run.
+    of `go.recommended`, decides epoch by epoch what to skip, the trainer counts complete epochs, and its scheduler
+    follows the progress of the run.
 
     Raises:
         ValueError: when training begins, if the ordering needs scores and there is neither `score` nor `record`; if the
