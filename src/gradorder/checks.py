@@ -31,6 +31,24 @@ def fraction(name: str, value: object) -> float:
     return float(value)
 
 
+ROUNDING = 2.0**-50
+"""A product this close to an integer is that integer: 0.07 is no float, and 0.07 * 100 is slightly more than 7.
+
+Fraction and product are each rounded by at most 2^-53 of their size; four times that leaves room for a fraction that
+was itself computed, for example 0.1 + 0.2.
+"""
+
+
+def part_of(fraction: float, num: int) -> int:
+    """Return the number of examples in a fraction of `num` examples: ceil(fraction * num), at least 1.
+
+    Example:
+        >>> part_of(0.07, 100), part_of(0.55, 100), part_of(0.5, 3), part_of(0.001, 3)
+        (7, 55, 2, 1)
+    """
+    return max(1, math.ceil(fraction * num * (1 - ROUNDING)))
+
+
 def positive(name: str, value: object) -> float:
     """`value` as a positive finite float."""
     if not is_number(value) or not 0 < value < math.inf:

@@ -10,7 +10,6 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from gradorder import checks
 from gradorder.sampler import OrderedSampler
-from gradorder.sampler.followers import add_follower
 
 
 def half_cosine(progress: float) -> float:
@@ -55,7 +54,7 @@ class ProgressLR(LRScheduler):
         self._sampler = sampler
         self._factor = factor
         super().__init__(optimizer)
-        add_follower(sampler, self)
+        sampler.add_follower(self)
 
     def get_lr(self) -> list[Any]:
         """The learning rate of every group of parameters."""

@@ -1,9 +1,9 @@
-"""The contract of an ordering as a function, for rules of one's own.
+"""The contract of an ordering as a function, for your own rules::
 
-from gradorder.testing import check_ordering
+    from gradorder.testing import check_ordering
 
-def test_my_rule():
-    check_ordering(MyRule())
+    def test_my_rule():
+        check_ordering(MyRule())
 """
 
 import copy
@@ -18,7 +18,7 @@ import torch
 from gradorder.orderings import Order, Ordering, Request
 from gradorder.orderings.ordering import checked_order
 from gradorder.sampler import OrderedSampler
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 
 _SIZES = (1, 2, 7, 40)  # the least, a pair, classes of different sizes, and room for several batches
 _EPOCHS = range(6)  # several pairs, for rules that replay an epoch
@@ -36,7 +36,6 @@ def check_ordering(rule: Ordering) -> None:
         >>> check_ordering(go.Descending())
     """
     _check_is_a_frozen_value(rule)
-    _check_source_epochs(rule)
     for request in _requests(rule):
         what = f"{rule} asked for {_description(request)}"
         order = _answer(rule, request, what)
@@ -62,21 +61,13 @@ def _check_is_a_frozen_value(rule: Ordering) -> None:
     _require(isinstance(rule.needs_scores, bool), f"{rule}.needs_scores must be True or False, got {rule.needs_scores}")
 
 
-def _check_source_epochs(rule: Ordering) -> None:
-    for epoch in range(20):
-        source = rule.source_epoch(epoch)
-        _require(0 <= source <= epoch, f"{rule}.source_epoch({epoch}) must be 0 to {epoch}, got {source}")
-        again = rule.source_epoch(source)
-        _require(again == source, f"{rule}.source_epoch({source}) must be itself, as {epoch} replays it, got {again}")
-
-
 def _requests(rule: Ordering) -> Iterator[Request]:
     """Those that the rule serves."""
     for size in _SIZES:
         scores = torch.from_numpy(np.random.default_rng(size).permutation(size) + 1.0).float()
         classes = torch.arange(size) % _NUM_CLASSES
         for epoch in _EPOCHS:
-            generator = epoch_generator(size, rule.source_epoch(epoch))
+            generator = epoch_generator(size, epoch)
             plain = Request(epoch, size, generator, scores if rule.needs_scores else None)
             _require(_serves(rule, plain), f"{rule} must serve a plain request, of {size} examples and nothing else")
             yield plain
@@ -89,7 +80,7 @@ def _requests(rule: Ordering) -> Iterator[Request]:
 def _serves(rule: Ordering, request: Request) -> bool:
     """Whether neither the question nor, in small samples, the order itself is refused."""
     try:
-        rule.num_kept(request)
+        rule.start(request)
         rule.order(_again(request))
     except ValueError:
         return False
@@ -110,21 +101,21 @@ def _again(request: Request) -> Request:
 
 def _answer(rule: Ordering, request: Request, what: str) -> Order:
     try:
-        order = checked_order(rule, _again(request))
+        order = checked_order(rule, request, rule.order(_again(request)))
     except Exception as error:
         raise AssertionError(f"{what} must give an order, but raised {error!r}") from error
-    if rule.num_kept(request) is not None and not order.repeats:
+    if not order.repeats:
         kept = torch.bincount(request.classes_of(order.indices).long(), minlength=len(request.counts)).tolist()
         _require(
-            tuple(kept) == request.num_kept,
-            f"{what} must keep {request.num_kept} of its classes, the first of each (use request.kept), got {kept}",
+            all(given <= asked for given, asked in zip(kept, request.kept_counts, strict=True)),
+            f"{what} must keep at most {request.kept_counts} of its classes (use request.kept), got {kept}",
         )
     return order
 
 
 def _check_repeats_itself(rule: Ordering, request: Request, order: Order, what: str) -> None:
     before = _global_states()
-    again = checked_order(rule, _again(request))
+    again = checked_order(rule, request, rule.order(_again(request)))
     _require(_global_states() == before, f"{what} must draw from request.generator alone, not from a global state")
     _require(torch.equal(again.indices, order.indices), f"{what} must give the same order for the same generator state")
     has_weights = order.weights is not None

@@ -4,13 +4,12 @@ from typing import Any
 
 import torch
 
-from gradorder.orderings.ordering import Order, Ordering, Request, checked_order
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import Order, Ordering, Request, epoch_generator
 
 
 def request_of(ordering: Ordering, num_examples: int, *, epoch: int = 0, seed: int = 0, **known: Any) -> Request:
     """What the sampler of this seed would ask."""
-    return Request(epoch, num_examples, epoch_generator(seed, ordering.source_epoch(epoch)), **known)
+    return Request(epoch, num_examples, epoch_generator(seed, epoch), seed=seed, **known)
 
 
 def order_of(
@@ -19,4 +18,5 @@ def order_of(
     """The checked order of an epoch."""
     size = num_examples if scores is None else len(scores)
     assert size is not None
-    return checked_order(ordering, request_of(ordering, size, scores=scores, **known))
+    request = request_of(ordering, size, scores=scores, **known)
+    return ordering.start(request).order(request)

@@ -1,14 +1,14 @@
 """Orderings: a request in, an order out.
 
-A new ordering is a file here and its name below: what `gradorder` exports, its card, its place in the API and the
-tests of the contract follow from this list.
+A new ordering is a file in this folder and its name in the list below. `gradorder` exports the list, the documentation
+makes a card and an API entry of each name, and the tests check the contract.
 """
 
 from gradorder.orderings.block_shuffled import BlockShuffled
 from gradorder.orderings.flip_flop import FlipFlop
 from gradorder.orderings.gradient_balancing import GradientBalancing
 from gradorder.orderings.info_batch import InfoBatch
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 from gradorder.orderings.plackett_luce import PlackettLuce
 from gradorder.orderings.revisiting import Revisiting
 from gradorder.orderings.shuffled import Sequential, Shuffled, ShuffledOnce
@@ -26,6 +26,7 @@ __all__ = [
     "InfoBatch",
     "Order",
     "Ordering",
+    "OrderingRun",
     "PlackettLuce",
     "Request",
     "Revisiting",

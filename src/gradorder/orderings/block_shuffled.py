@@ -1,7 +1,7 @@
 """Blocks of consecutive examples, shuffled as blocks and inside."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import torch
 
@@ -43,8 +43,3 @@ class BlockShuffled(Ordering):
         turn_of_block = torch.randperm(num_blocks, generator=generator, device=generator.device)
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device)
         return Order(request.kept(order[torch.argsort(turn_of_block[order // self.block_size], stable=True)]))
-
-    @classmethod
-    def typical(cls) -> tuple[Self, ...]:
-        """Blocks of which the last is shorter."""
-        return (cls(4),)

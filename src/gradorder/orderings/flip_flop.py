@@ -1,10 +1,13 @@
 """FlipFlop: every second epoch plays the one before it backwards."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
-from gradorder.orderings.ordering import Order, Ordering, Request
-from gradorder.orderings.wrapping import Wrapping
+import torch
+
+from gradorder import checks
+from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping, epoch_generator
 
 
 @final
@@ -33,35 +36,60 @@ class FlipFlop(Wrapping):
         inner: the ordering of the even epochs.
     """
 
-    def source_epoch(self, epoch: int) -> int:
-        """The inner ordering's for the even partner."""
-        return self.inner.source_epoch(_even(epoch))
+    def order(self, request: Request) -> Order:
+        """The even partner's order, backwards in odd epochs."""
+        even = request.epoch - request.epoch % 2
+        if even == request.epoch:
+            return self.inner.order(request)
+        generator = request.generator if request.seed is None else epoch_generator(request.seed, even)
+        return _reversed(self.inner.order(replace(request, epoch=even, generator=generator)), even)
+
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run that replays the even epochs."""
+        return _Replay(self, prunes=self.inner.start(request).prunes)
+
+
+class _Replay(OrderingRun):
+    """Keeps the order of an even epoch for the odd epoch after it, which then needs no scores."""
+
+    def __init__(self, rule: FlipFlop, *, prunes: bool) -> None:
+        super().__init__(rule, prunes=prunes)
+        self._epoch = -1
+        self._order: Order | None = None
+
+    def needs_scores(self, epoch: int) -> bool:
+        """An odd epoch uses the order of its even partner."""
+        return self.rule.needs_scores and self._replayed(epoch) is None
+
+    def _replayed(self, epoch: int) -> Order | None:
+        return self._order if epoch % 2 == 1 and self._epoch == epoch - 1 else None
 
     def order(self, request: Request) -> Order:
-        """The even partner's, backwards in odd epochs."""
-        return _play(self.inner.order(_of_partner(request)), request.epoch)
+        """Replay the even partner, or order an even epoch and keep it."""
+        replayed = self._replayed(request.epoch)
+        if replayed is not None:
+            return _reversed(replayed, request.epoch - 1)
+        order = super().order(request)
+        # Without scores the random numbers alone give the order again.
+        is_kept = self.rule.needs_scores and request.epoch % 2 == 0
+        self._epoch, self._order = (request.epoch, order) if is_kept else (-1, None)
+        return order
 
-    def order_without_scores(self, request: Request) -> Order:
-        """The even partner's, backwards in odd epochs."""
-        return _play(self.inner.order_without_scores(_of_partner(request)), request.epoch)
+    def state(self) -> dict[str, torch.Tensor | int]:
+        """Return the kept order."""
+        if self._order is None:
+            return {}
+        weights = {} if self._order.weights is None else {"weights": self._order.weights.cpu()}
+        is_unscored = int(self._order.is_unscored)
+        return {"epoch": self._epoch, "indices": self._order.indices.cpu(), "is_unscored": is_unscored, **weights}
 
-    def num_kept(self, request: Request) -> int | None:
-        """The inner ordering's for the even partner."""
-        return self.inner.num_kept(_of_partner(request))
-
-    def inside(self, wrapper: Ordering) -> None:
-        """Refused: what is around it would see the odd epochs as epochs of their own."""
-        del wrapper
-        raise ValueError(f"inner must not replay epochs, got {self}: put FlipFlop outside of everything else")
-
-
-def _even(epoch: int) -> int:
-    return epoch - epoch % 2
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the kept order."""
+        self._epoch, self._order = -1, None
+        if "indices" in state:
+            self._epoch = checks.integer("epoch of the replayed order", state["epoch"], minimum=0)
+            self._order = Order(state["indices"], state.get("weights"), is_unscored=bool(state["is_unscored"]))
 
 
-def _of_partner(request: Request) -> Request:
-    return replace(request, epoch=_even(request.epoch))
-
-
-def _play(order: Order, epoch: int) -> Order:
-    return replace(order, backwards=order.backwards != (epoch % 2 == 1))
+def _reversed(order: Order, epoch: int) -> Order:
+    return replace(order, backwards=not order.backwards, epoch=epoch)

@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, final, get_args
+from typing import Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 import torch
 
-from gradorder.orderings.learner import ExampleIndices, Learner
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder import checks
+from gradorder.orderings.ordering import ExampleIndices, Order, Ordering, OrderingRun, Request, has_duplicates
 from gradorder.precision import widened
 
 Kind = Literal["mean", "pair"]
@@ -62,36 +62,22 @@ class GradientBalancing(Ordering):
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
 
     def order(self, request: Request) -> Order:
-        """What was learned; before, random."""
-        if request.learned is not None:
-            return Order(request.learned)
-        return self.order_without_scores(request)
+        """A random order, for epochs before the first one is learned."""
+        device = request.generator.device
+        return Order(torch.randperm(request.num_examples, generator=request.generator, device=device))
 
-    def num_kept(self, request: Request) -> int:
-        """N: it learns from all examples together, in one process."""
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run that learns from all examples together, in one process."""
         if request.classes is not None or request.keep is not None or request.num_replicas > 1:
             raise ValueError(
                 f"labels, keep and several processes must not be given with {self}, which learns its order: got "
                 f"labels: {request.classes is not None}, keep={request.keep}, num_replicas={request.num_replicas}"
             )
-        return request.num_examples
-
-    def inside(self, wrapper: Ordering) -> None:
-        """Refused: it would learn from an order that is not its own."""
-        del wrapper
-        raise ValueError(f"inner must not learn its order, got {self}")
-
-    def learner(self, num_examples: int) -> Learner:
-        """What learns for one sampler."""
-        return _Balancer(self, num_examples)
-
-    @classmethod
-    def typical(cls) -> tuple[Self, ...]:
-        """Both kinds."""
-        return (cls(), cls("pair"))
+        return _Balancer(self, request.num_examples)
 
 
-class _Balancer(Learner):
+
+class _Balancer(OrderingRun):
     """One sampler's walk through its epoch, and what the last complete epoch taught."""
 
     def __init__(self, ordering: GradientBalancing, num_examples: int) -> None:
@@ -114,14 +100,14 @@ class _Balancer(Learner):
     def num_learned(self) -> int:
         return self._num_front + self._num_back + (self._waiting is not None)
 
-    def checked(
+    def checked_gradients(
         self, what: str, gradients: torch.Tensor | None, examples: ExampleIndices, *, is_due: bool
     ) -> torch.Tensor | None:
         if not is_due:
             return None
         if gradients is None:
             raise ValueError(
-                f"gradients must be given to every step with {self._ordering}, which learns from them, got None"
+                f"gradients must be given to every step with {self.rule}, which learns from them, got None"
             )
         return self._check_rows(what, gradients, examples)
 
@@ -197,8 +183,8 @@ class _Balancer(Learner):
         self._placed[end - len(back) : end] = back[::-1]
         self._num_back += len(back)
 
-    def order(self) -> torch.Tensor | None:
-        return self._order
+    def order(self, request: Request) -> Order:
+        return super().order(request) if self._order is None else Order(self._order)
 
     def end_epoch(self, epoch: int, num_planned: int, *, is_due: bool) -> None:
         if self.num_learned == num_planned:
@@ -206,7 +192,7 @@ class _Balancer(Learner):
         elif is_due:
             warnings.warn(
                 f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples: "
-                f"{self._ordering} learns from complete epochs only, so its order stays as it was",
+                f"{self.rule} learns from complete epochs only, so its order stays as it was",
                 stacklevel=6,  # at the caller of `set_epoch`
             )
         self.begin_epoch()
@@ -245,14 +231,30 @@ class _Balancer(Learner):
             return
         if state["kind"] != KINDS.index(self._kind):
             raise ValueError(f"state was learned with kind={KINDS[state['kind']]!r}, but this one has {self._kind!r}")
-        for name in ("order", "placed"):
-            if name in state and state[name].shape != (self._num_examples,):
-                raise ValueError(
-                    f"state must hold a learned {name} of {self._num_examples} examples, "
-                    f"got shape {tuple(state[name].shape)}"
-                )
+        self._check_state(state)
         self._order, self._mean = state.get("order"), state.get("mean")
         self._walk, self._total = state.get("walk"), state.get("total")
         self._placed = state["placed"].numpy().copy()
         self._num_front, self._num_back = state["num_front"], state["num_back"]
         self._waiting, self._waiting_example = state.get("waiting"), state["waiting_example"]
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        """Refuse a state in which an order names an example twice, or a count does not fit."""
+        for name in ("order", "placed"):
+            indices = state.get(name)
+            if indices is None and name == "order":
+                continue
+            is_vector = isinstance(indices, torch.Tensor) and indices.shape == (self._num_examples,)
+            named = indices[indices >= 0] if is_vector else None
+            if (
+                named is None
+                or indices.dtype != torch.int64
+                or (len(named) and int(named.max()) >= self._num_examples)
+                or has_duplicates(named.numpy(), self._num_examples)
+                or (name == "order" and len(named) < self._num_examples)
+            ):
+                raise ValueError(f"state must hold a learned {name} of {self._num_examples} examples, each once")
+        for name in ("num_front", "num_back"):
+            checks.integer(f"{name} of the state", state.get(name), minimum=0)
+        if state["num_front"] + state["num_back"] != int((state["placed"] >= 0).sum()):
+            raise ValueError("state must hold as many placed examples as num_front and num_back count")

@@ -1,13 +1,12 @@
 """InfoBatch: some of the easy examples are left out each epoch, and those that stay speak for them."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, Request
-from gradorder.parts import part_of
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 
 
 @final
@@ -52,7 +51,7 @@ class InfoBatch(Ordering):
             raise ValueError(f"complete_part must be in [0, 1], got {self.complete_part!r}")
 
     def _is_complete(self, epoch: int) -> bool:
-        num_complete = part_of(self.complete_part, self.epochs) if self.complete_part else 0
+        num_complete = checks.part_of(self.complete_part, self.epochs) if self.complete_part else 0
         return epoch >= self.epochs - num_complete
 
     def order(self, request: Request) -> Order:
@@ -67,16 +66,12 @@ class InfoBatch(Ordering):
         kept = request.kept(order[stays[order]])
         return Order(kept, torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0))
 
-    def num_kept(self, request: Request) -> int | None:
-        """Known in the last, complete epochs only."""
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run whose epochs are as long as the draws say."""
         if request.keep is not None:
-            raise ValueError(f"keep must not be given with {self}, which decides by itself what to leave out")
-        return request.num_examples if self._is_complete(request.epoch) else None
+            raise ValueError(f"keep must not be given with {self}, which decides by itself how many examples to visit")
+        return OrderingRun(self, prunes=True)
 
-    @classmethod
-    def typical(cls) -> tuple[Self, ...]:
-        """In the middle of a run."""
-        return (cls(10),)
 
 
 def _is_low(scores: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:

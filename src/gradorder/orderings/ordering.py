@@ -1,40 +1,52 @@
 """An ordering is a rule: a request in, an order out.
 
-The sampler says what it knows about an epoch (`Request`), the rule says what the epoch visits (`Order`), and nobody
-asks further: a rule that leaves examples out names fewer, a rule that weighs them gives weights, a rule that cannot
-serve a request says so in an error.
+The sampler describes an epoch (`Request`), and the rule answers with the examples that the epoch visits (`Order`). A rule
+that skips examples returns fewer indices. A rule that weights them returns weights.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, final
+from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from gradorder import checks
-from gradorder.orderings.learner import Learner
-from gradorder.parts import part_of
 from gradorder.precision import widened
+
+ExampleIndices = npt.NDArray[np.int64]
+"""The indices of the examples of a batch."""
+
+
+def epoch_generator(seed: int, epoch: int, stream: int | None = None) -> torch.Generator:
+    """Return the generator of one epoch of a run; `stream` separates several uses within the epoch.
+
+    The seed sequence mixes the numbers. With seed + epoch, seed 1 would repeat the epochs of seed 0, one epoch late.
+    """
+    entropy = (seed, epoch) if stream is None else (seed, epoch, stream)
+    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]))
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a rule may know about the epoch that it is asked to order.
+    """Everything that a rule may know about the epoch that it orders.
 
     Args:
         epoch: 0, 1, 2, ...
-        num_examples: N.
-        generator: of all randomness, seeded from the run's seed and the rule's `source_epoch`.
-        scores: one finite number per example, shape (N,), float32 or float64; None where the rule needs none.
-        known: booleans, shape (N,): whether each example was ever scored. A rule puts the others first, whatever it
-            does with scores, and `kept` does so. None: all are known.
-        classes: the class of each example, a whole number from 0 on, shape (N,). Given, every class keeps its own part.
-        keep: the fraction to keep, in (0, 1]; None: everything.
+        num_examples: the size N of the dataset.
+        generator: the source of all randomness, seeded from the run's seed and the epoch.
+        scores: one finite number per example, shape (N,), float32 or float64; None if the rule needs none.
+        known: booleans, shape (N,): False for an example that was never scored. Such examples come first, and `kept`
+            puts them there. None means that all are known.
+        classes: the class of each example as an integer from 0 on, shape (N,). If given, `keep` applies to each class.
+        keep: the fraction to keep, in (0, 1]; None keeps everything.
         num_replicas: the number of processes that share the order.
-        learned: the order that this rule's learner has learned, where it has one (see `Ordering.learner`).
-        class_counts: how many examples each class has, where that is known already.
+        seed: the seed of the run, for randomness that several epochs share; None outside of a run.
+        class_counts: the number of examples of each class, if the caller has counted them already.
     """
 
     epoch: int
@@ -45,7 +57,7 @@ class Request:
     classes: torch.Tensor | None = None
     keep: float | None = None
     num_replicas: int = 1
-    learned: torch.Tensor | None = None
+    seed: int | None = None
     class_counts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -73,43 +85,46 @@ class Request:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many examples each class has; one class of all where there are none."""
+        """The number of examples of each class; without classes, one class of all examples."""
         if self.classes is None:
             return (self.num_examples,)
         return self.class_counts or tuple(np.bincount(self.classes.cpu().numpy()).tolist())
 
-    @property
-    def num_kept(self) -> tuple[int, ...]:
-        """How many examples of each class are to be kept: ceil(keep * n_c), at least 1."""
+    @cached_property
+    def kept_counts(self) -> tuple[int, ...]:
+        """The number of examples of each class to keep: ceil(keep * n_c), at least 1."""
         if self.keep is None:
             return self.counts
-        return tuple(part_of(self.keep, count) if count else 0 for count in self.counts)
+        return tuple(checks.part_of(self.keep, count) if count else 0 for count in self.counts)
+
+    @property
+    def num_kept(self) -> int:
+        """The number of examples to keep in all."""
+        return sum(self.kept_counts)
 
     def kept(self, order: torch.Tensor) -> torch.Tensor:
-        """The part of an order that is kept: what was never scored, then the others, and of each class the first."""
+        """The part of an order to keep: examples that were never scored move to the front, then the first of each class."""
         if self.known is not None:
             is_known = self.known.to(order.device)[order]
             order = torch.cat([order[~is_known], order[is_known]])
-        if self.num_kept == self.counts:
+        if self.kept_counts == self.counts:
             return order
         if self.classes is None:
-            return order[: self.num_kept[0]]
-        return order[self._first_of_each_class(order)]
+            return order[: self.num_kept]
+        return order[self._is_among_the_first_of_its_class(order)]
 
-    def _first_of_each_class(self, order: torch.Tensor) -> torch.Tensor:
+    def _is_among_the_first_of_its_class(self, order: torch.Tensor) -> torch.Tensor:
         classes = self.classes_of(order).cpu().numpy()
         # For integers of up to 16 bits numpy's stable sort is a radix sort: linear time.
         by_class = np.argsort(classes, kind="stable")
-        is_kept = np.zeros(len(order), dtype=bool)
-        start = 0
-        counts = self.counts if len(order) == self.num_examples else np.bincount(classes, minlength=len(self.counts))
-        for count, num_kept in zip(counts, self.num_kept, strict=True):
-            is_kept[by_class[start : start + min(count, num_kept)]] = True
-            start += count
+        counts = np.bincount(classes, minlength=len(self.counts))
+        rank_in_class = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        is_kept = np.empty(len(order), dtype=bool)
+        is_kept[by_class] = rank_in_class < np.repeat(self.kept_counts, counts)
         return torch.from_numpy(is_kept).to(order.device)
 
     def classes_of(self, examples: torch.Tensor) -> torch.Tensor:
-        """The class of each of these examples; 0 for all where there are no classes."""
+        """The class of each of these examples; 0 for all of them without classes."""
         if self.classes is None:
             return torch.zeros(len(examples), dtype=torch.uint8, device=examples.device)
         return self.classes.to(examples.device)[examples]
@@ -117,25 +132,29 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What a rule decides about an epoch.
+    """The decision of a rule about an epoch.
 
     Args:
         indices: the kept examples in order, int64.
-        weights: one for each of `indices`, not negative; None: all are 1.
-        backwards: play the epoch's batches last to first; `indices` are in the order before that.
-        repeats: whether an example may stand in `indices` more than once.
+        weights: one weight per entry of `indices`, not negative; None means that all are 1.
+        backwards: visit the batches last to first; `indices` hold the order before the reversal.
+        repeats: whether an example may occur in `indices` more than once.
+        epoch: the epoch that this one replays, if it is not its own.
+        is_unscored: whether the order is random because the scores that the rule needs are missing.
     """
 
     indices: torch.Tensor
     weights: torch.Tensor | None = None
     backwards: bool = False
     repeats: bool = False
+    epoch: int | None = None
+    is_unscored: bool = False
 
 
 class Ordering(ABC):
-    """A rule from a request to an order. Every subclass is a frozen dataclass and holds no state.
+    """A rule from a request to an order. Every subclass is a frozen dataclass without state.
 
-    A rule of one's own says whether it `needs_scores` and implements `order`::
+    Your own rule says whether it `needs_scores` and implements `order`::
 
         @dataclass(frozen=True)
         class MiddleFirst(go.Ordering):
@@ -145,8 +164,8 @@ class Ordering(ABC):
                 distance = (request.scores - request.scores.median()).abs()
                 return go.Order(request.kept(torch.argsort(distance, stable=True)))
 
-    `gradorder.testing.check_ordering(MiddleFirst())` tells whether it keeps the contract. The methods after `order`
-    have defaults that serve most rules.
+    `gradorder.testing.check_ordering(MiddleFirst())` checks the contract. A rule that refuses some settings, decides the
+    length of an epoch, or carries something from epoch to epoch also overrides `start`.
     """
 
     @property
@@ -156,38 +175,16 @@ class Ordering(ABC):
 
     @abstractmethod
     def order(self, request: Request) -> Order:
-        """What this epoch visits; the same for the same request and generator state. Equal scores: by index."""
+        """Order an epoch. The same request and generator state give the same order; ties go by index."""
 
-    def source_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers and scores this epoch uses: itself, or an earlier one that it replays."""
-        return epoch
-
-    def num_kept(self, request: Request) -> int | None:
-        """How many examples `order` will name, asked before there are scores; None where only the order can tell.
+    def start(self, request: Request) -> "OrderingRun":
+        """Start a run: called once when a sampler is built, with an example of the requests to come, without scores.
 
         Raises:
-            ValueError: the rule cannot serve such a request. Asked first when a sampler is built.
+            ValueError: the rule cannot serve such requests.
         """
-        return sum(request.num_kept)
-
-    def order_without_scores(self, request: Request) -> Order:
-        """What an epoch visits for which there are no scores yet, although the rule needs them: all, at random."""
-        device = request.generator.device
-        return Order(torch.randperm(request.num_examples, generator=request.generator, device=device))
-
-    def inside(self, wrapper: "Ordering") -> None:
-        """Called when another ordering is put around this one; raise a ValueError if that cannot work."""
-        del wrapper
-
-    def learner(self, num_examples: int) -> Learner:
-        """What learns from gradients for one sampler; by default nothing."""
-        del num_examples
-        return Learner(self)
-
-    @classmethod
-    def typical(cls) -> tuple[Self, ...]:
-        """Instances on which the contract of this library is tested."""
-        return (cls(),)
+        del request
+        return OrderingRun(self)
 
     @final
     def __call__(
@@ -198,13 +195,13 @@ class Ordering(ABC):
         generator: torch.Generator,
         num_examples: int | None = None,
     ) -> torch.Tensor:
-        """The order of this epoch, as a LongTensor: a permutation of range(N) unless the rule leaves out or repeats.
+        """Return the order of this epoch: a permutation of range(N), unless the rule skips or repeats examples.
 
         Args:
-            scores: one number per example; None where none are needed.
+            scores: one number per example; None if the rule needs none.
             epoch: 0, 1, 2, ...
-            generator: of all randomness.
-            num_examples: N, where there are no scores.
+            generator: the source of all randomness.
+            num_examples: N, if there are no scores.
 
         Raises:
             NonFiniteScoresError: some scores are NaN or infinite.
@@ -217,51 +214,146 @@ class Ordering(ABC):
         if scores is not None:
             scores = checks.finite_scores(scores, num_examples)
             num_examples = len(scores)
-        order = checked_order(self, Request(epoch, num_examples or 0, generator, scores))
+        request = Request(epoch, num_examples or 0, generator, scores)
+        order = checked_order(self, request, self.order(request))
         return order.indices.flip(0) if order.backwards else order.indices
 
 
+class OrderingRun:
+    """A rule at work in one run. This class serves rules that carry nothing from epoch to epoch.
+
+    A subclass may replay an earlier order (`FlipFlop`) or learn from gradients (`GradientBalancing`). The sampler plans
+    with a copy, so a plan that fails changes nothing.
+
+    Args:
+        rule: the ordering.
+        prunes: whether the rule itself decides how many examples an epoch visits, so that the number of steps is known
+            only when the epoch is planned.
+    """
+
+    def __init__(self, rule: Ordering, *, prunes: bool = False) -> None:
+        self.rule = rule
+        self.prunes = prunes
+
+    def needs_scores(self, epoch: int) -> bool:
+        """Whether this epoch is ordered by new scores."""
+        del epoch
+        return self.rule.needs_scores
+
+    def order(self, request: Request) -> Order:
+        """Order an epoch; random and complete if the rule needs scores and there are none."""
+        if self.rule.needs_scores and request.scores is None:
+            device = request.generator.device
+            order = torch.randperm(request.num_examples, generator=request.generator, device=device)
+            return Order(order, is_unscored=True)
+        return checked_order(self.rule, request, self.rule.order(request))
+
+    def checked_gradients(
+        self, what: str, gradients: torch.Tensor | None, examples: ExampleIndices, *, is_due: bool
+    ) -> torch.Tensor | None:
+        """Return the gradients of a step if the rule can learn from them; changes nothing.
+
+        Args:
+            what: the name of the gradients in an error message.
+            gradients: one row per example; None if the step brought none.
+            examples: the examples of the step.
+            is_due: whether the epoch is ordered, so that gradients are expected.
+        """
+        del what, examples, is_due
+        if gradients is not None:
+            raise ValueError(f"gradients must not be given with {self.rule}, which does not learn from them")
+        return None
+
+    def begin_epoch(self) -> None:
+        """Discard the gradients of a part of the epoch: its first batch is trained on again."""
+
+    def learn(self, examples: ExampleIndices, gradients: torch.Tensor | None) -> None:
+        """Learn from a step, with gradients that `checked_gradients` returned."""
+
+    def end_epoch(self, epoch: int, num_planned: int, *, is_due: bool) -> None:
+        """Finish an epoch of `num_planned` examples; `is_due` says whether gradients were expected."""
+
+    def state(self) -> dict[str, torch.Tensor | int]:
+        """Return everything that the run carries, as plain tensors and numbers."""
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the result of `state`; an empty state means that nothing was carried."""
+
+
+@dataclass(frozen=True)
+class Wrapping(Ordering):
+    """An ordering around an inner one: it changes the request on the way in, or the order on the way out.
+
+    Args:
+        inner: the ordering inside.
+    """
+
+    inner: Ordering
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Ordering):
+            raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
+        if type(self.inner.start(Request(0, 1, torch.Generator()))) is not OrderingRun:
+            raise ValueError(
+                f"inner must not carry anything from epoch to epoch, got {self.inner}. Put FlipFlop outermost; "
+                "GradientBalancing cannot be wrapped"
+            )
+
+    @property
+    def needs_scores(self) -> bool:
+        """As the inner ordering."""
+        return self.inner.needs_scores
+
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run if the inner ordering can serve it."""
+        return OrderingRun(self, prunes=self.inner.start(request).prunes)
+
+
 def _wide(scores: torch.Tensor) -> torch.Tensor:
-    """Whole numbers as doubles, which hold them exactly up to 2^53; half precision as float32."""
+    """Integers as doubles, which hold them exactly up to 2^53; half precision as float32."""
     return widened(scores) if scores.is_floating_point() else scores.double()
 
 
-def checked_order(rule: Ordering, request: Request) -> Order:
-    """What the rule answers, checked before anything is built on it: the rule may be the user's own."""
-    size = rule.num_kept(request)
-    if rule.needs_scores and request.scores is None:
-        order, size = rule.order_without_scores(request), request.num_examples
-    else:
-        order = rule.order(request)
+def checked_order(rule: Ordering, request: Request, order: object) -> Order:
+    """Check the answer of a rule, which may be the user's own; a rule that ignored `keep` gets the first part kept."""
     if not isinstance(order, Order):
-        raise TypeError(f"{rule} must give an Order, got {order!r}")
-    _check_indices(rule, order, request.num_examples, size)
+        raise TypeError(f"{rule} must return an Order, got {order!r}")
+    _check_indices(rule, order, request.num_examples)
     if order.weights is not None:
         _check_weights(rule, order.weights, len(order.indices))
+    elif len(order.indices) > request.num_kept:
+        return replace(order, indices=request.kept(order.indices))
+    if len(order.indices) > request.num_kept:
+        raise ValueError(
+            f"{rule} must return at most {request.num_kept} examples with weights, got {len(order.indices)}: weight the "
+            "examples that request.kept(order) returns"
+        )
     return order
 
 
-def _check_indices(rule: Ordering, order: Order, num_examples: int, size: int | None) -> None:
+def _check_indices(rule: Ordering, order: Order, num_examples: int) -> None:
     indices = order.indices
-    count = "some" if size is None else str(size)
-    promise = f"{rule} must name {count} of range({num_examples})"
-    has_size = 0 < len(indices) <= num_examples if size is None else len(indices) == size
-    if indices.dtype != torch.int64 or indices.ndim != 1 or not has_size:
+    promise = f"{rule} must return 1 to {num_examples} indices of range({num_examples})"
+    if indices.dtype != torch.int64 or indices.ndim != 1 or not 0 < len(indices) <= num_examples:
         raise ValueError(f"{promise}, got shape {tuple(indices.shape)} of {indices.dtype}")
     named = indices.cpu().numpy()  # numpy marks places several times as fast as torch
     lowest, highest = int(named.min()), int(named.max())
     if lowest < 0 or highest >= num_examples:
         raise ValueError(f"{promise}, got indices from {lowest} to {highest}")
-    if order.repeats:
-        return
-    is_named = np.zeros(num_examples, dtype=bool)
-    is_named[named] = True
-    if np.count_nonzero(is_named) < len(named):
+    if not order.repeats and has_duplicates(named, num_examples):
         raise ValueError(f"{promise}, each at most once, got an example twice (Order(..., repeats=True) allows it)")
 
 
+def has_duplicates(indices: ExampleIndices, num_examples: int) -> bool:
+    """Whether some index of range(num_examples) occurs more than once."""
+    is_named = np.zeros(num_examples, dtype=bool)
+    is_named[indices] = True
+    return int(np.count_nonzero(is_named)) < len(indices)
+
+
 def _check_weights(rule: Ordering, weights: torch.Tensor, num: int) -> None:
-    promise = f"{rule} must give one weight for each of {num} kept examples"
+    promise = f"{rule} must return one weight for each of {num} kept examples"
     if tuple(weights.shape) != (num,):
         raise ValueError(f"{promise}, got shape {tuple(weights.shape)}")
     lowest, highest = (float(value) for value in weights.aminmax())

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
@@ -74,11 +74,6 @@ class PlackettLuce(Ordering):
         order = torch.cat([order[:num_positive], zeros[torch.argsort(gumbel[zeros], stable=True)]])
         kept = request.kept(order)
         return Order(kept, self._weights(request, keys, kept) if self.unbiased else None)
-
-    @classmethod
-    def typical(cls) -> tuple[Self, ...]:
-        """Warm, cold, and with weights."""
-        return (cls(), cls(temperature=0.1), cls(unbiased=True))
 
     def _keys(self, scores: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
         """What the order sorts by; -infinity for score zero."""

@@ -6,8 +6,7 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, Request
-from gradorder.orderings.wrapping import Wrapping
+from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping
 
 
 @final
@@ -61,23 +60,11 @@ class Revisiting(Wrapping):
             self._check_room(request)
         return order if request.known is None else _with_first(order, ~request.known)
 
-    def num_kept(self, request: Request) -> int | None:
-        """As the inner ordering; one part at least must be kept."""
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run that keeps one part at least."""
         if request.keep is not None and request.keep < 1 / self.every:
             raise ValueError(f"keep must be at least {1 / self.every} with {self}, got {request.keep}")
-        return self.inner.num_kept(request)
-
-    def inside(self, wrapper: Ordering) -> None:
-        """Refused where the wrapper never asks for some of the parts, or has parts of its own."""
-        if isinstance(wrapper, Revisiting):
-            raise ValueError(f"inner must not force examples by itself, got {self}")  # noqa: TRY004 - right type, wrong one
-        turns = {wrapper.source_epoch(epoch) % self.every for epoch in range(2 * self.every)}
-        if len(turns) < self.every:
-            raise ValueError(
-                f"inner must have an odd `every`, got {self}: {type(wrapper).__name__} asks for some epochs only, "
-                "and they would always force the same examples"
-            )
-        super().inside(wrapper)
+        return super().start(request)
 
     def _forced(self, request: Request) -> torch.Tensor:
         """Which examples this epoch must visit."""
@@ -94,7 +81,7 @@ class Revisiting(Wrapping):
 
     def _check_room(self, request: Request) -> None:
         """Every example must have a chance, in any epoch: the check does not depend on whose turn it is."""
-        for number, (count, num_kept) in enumerate(zip(request.counts, request.num_kept, strict=True)):
+        for number, (count, num_kept) in enumerate(zip(request.counts, request.kept_counts, strict=True)):
             most_forced = -(-count // self.every)
             if num_kept < count and num_kept <= most_forced:
                 which = "all" if request.classes is None else f"class number {number}"
@@ -107,7 +94,7 @@ class Revisiting(Wrapping):
 def _fit(request: Request, sure: torch.Tensor) -> bool:
     """Whether there is room in every class for the examples that are to be kept whatever their score."""
     num_sure = torch.bincount(request.classes_of(sure.nonzero().flatten()).long(), minlength=len(request.counts))
-    return all(sure <= kept for sure, kept in zip(num_sure.tolist(), request.num_kept, strict=True))
+    return all(sure <= kept for sure, kept in zip(num_sure.tolist(), request.kept_counts, strict=True))
 
 
 def _with_first(order: Order, is_first: torch.Tensor) -> Order:

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import torch
 
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.ordering import Order, Ordering, Request, epoch_generator
 
 
 @final
@@ -28,7 +28,7 @@ class Shuffled(Ordering):
 
     def order(self, request: Request) -> Order:
         """A new permutation."""
-        return Order(request.kept(_permutation(request)))
+        return Order(request.kept(_permutation(request.num_examples, request.generator)))
 
 
 @final
@@ -49,14 +49,10 @@ class ShuffledOnce(Ordering):
 
     needs_scores: ClassVar[bool] = False
 
-    def source_epoch(self, epoch: int) -> int:
-        """Always 0: every epoch draws the same random numbers."""
-        del epoch
-        return 0
-
     def order(self, request: Request) -> Order:
         """The permutation of epoch 0."""
-        return Order(request.kept(_permutation(request)))
+        generator = request.generator if request.seed is None else epoch_generator(request.seed, 0)
+        return Order(request.kept(_permutation(request.num_examples, generator)))
 
 
 @final
@@ -86,5 +82,5 @@ class Sequential(Ordering):
         return Order(request.kept(torch.arange(request.num_examples)))
 
 
-def _permutation(request: Request) -> torch.Tensor:
-    return torch.randperm(request.num_examples, generator=request.generator, device=request.generator.device)
+def _permutation(num_examples: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.randperm(num_examples, generator=generator, device=generator.device)

@@ -6,8 +6,7 @@ from typing import final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Request
-from gradorder.orderings.wrapping import Wrapping
+from gradorder.orderings.ordering import Order, Request, Wrapping
 
 
 @final

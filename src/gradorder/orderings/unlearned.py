@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 
 _OFF, _FAR_OFF = math.log(2), math.log(10)
 """The cross-entropy of a label with half of the probability, and with a tenth of it."""
@@ -75,11 +75,11 @@ class Unlearned(Ordering):
         # index_select: a quarter of the time of stays[order]
         return Order(request.kept(order[stays.index_select(0, order)]))
 
-    def num_kept(self, request: Request) -> int | None:
-        """Only the losses can tell."""
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run whose epochs are as long as the losses say."""
         if request.keep is not None:
-            raise ValueError(f"keep must not be given with {self}, which decides by itself what to leave out")
-        return None
+            raise ValueError(f"keep must not be given with {self}, which decides by itself how many examples to visit")
+        return OrderingRun(self, prunes=True)
 
     def _stays(self, epoch: int, losses: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
         """Whether each example is visited; what was never scored is."""

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import torch
 
-from gradorder.orderings.ordering import Order, Ordering, Request
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 
 
 @final
@@ -32,13 +32,8 @@ class WithReplacement(Ordering):
         size, generator = request.num_examples, request.generator
         return Order(torch.randint(size, (size,), generator=generator, device=generator.device), repeats=True)
 
-    def num_kept(self, request: Request) -> int:
-        """N; a part of the draws, or each class by itself, has no meaning here."""
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run; a part of the draws, or draws per class, have no meaning here."""
         if request.classes is not None or request.keep is not None:
             raise ValueError(f"labels and keep must not be given with {self}, which draws with replacement")
-        return request.num_examples
-
-    def inside(self, wrapper: Ordering) -> None:
-        """Refused: what wraps an ordering counts on every example once."""
-        del wrapper
-        raise ValueError(f"inner must visit every example once, got {self}, which draws with replacement")
+        return OrderingRun(self)

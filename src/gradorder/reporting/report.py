@@ -19,7 +19,7 @@ from gradorder import checks
 from gradorder.reporting.page import Shown, page
 from gradorder.reporting.thumbnails import as_data_uri, image_of
 from gradorder.sampler import OrderedSampler
-from gradorder.sampler.history import History
+from gradorder.diagnostics.history import History
 from gradorder.sampler.labels import Classes
 
 _LISTED = 10

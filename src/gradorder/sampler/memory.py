@@ -1,4 +1,4 @@
-"""The last score of every example, remembered from training."""
+"""Score memory: the last score of every example, remembered from training."""
 
 import math
 
@@ -9,21 +9,21 @@ from gradorder import checks
 from gradorder.errors import NonFiniteScoresError
 from gradorder.precision import widened
 from gradorder.ranks import Ranks, world_size
-from gradorder.sampler.layout import Indices
+from gradorder.sampler.stratified import Indices
 
 _MOST_WAITING = 1000
-"""Batches that wait before they are merged: few enough to bound the memory, enough to make merging rare."""
+"""Waiting batches before they are merged: few enough to bound the memory, enough to make merging rare."""
 
 _ALONE = Ranks(num=1, rank=0, is_connected=False)
 
 
 class ScoreMemory:
-    """One remembered score per example; NaN where an example was never scored.
+    """One remembered score per example; NaN for an example that was never scored.
 
-    Scores on the CPU of a single process are written at once. Others wait until `settle`, so that a training step takes
-    no longer than it must: those on an accelerator stay there, and with several processes each keeps its own until
-    `settle` brings them together (call it on all, before reading). What waits is never more than one score per example
-    and a fixed number of batches.
+    Scores on the CPU of a single process are written at once. Others wait until `settle`, so that `step` does not wait:
+    scores on an accelerator stay there, and with several processes each keeps its own until `settle` brings them
+    together (call it on all of them before reading). The waiting scores are bounded by one per example and a fixed number
+    of batches.
     """
 
     def __init__(self, num_examples: int, ranks: Ranks = _ALONE) -> None:
@@ -31,10 +31,10 @@ class ScoreMemory:
         self._ranks = ranks
         self._scores: torch.Tensor | None = None
         self._waiting: list[tuple[Indices, Indices, torch.Tensor]] = []
-        self._num_steps = 0  # since `settle`: of several scores for one example the last one stays
+        self._num_steps = 0  # since `settle`: the last of several scores for one example wins
 
     def remember(self, indices: Indices, scores: torch.Tensor) -> None:
-        """Keep the scores of these examples; NaN or infinity is refused, on an accelerator by `settle`."""
+        """Remember the scores of these examples; NaN and infinity are refused, on an accelerator by `settle`."""
         if self._ranks.num > 1 and not self._ranks.is_connected:
             raise RuntimeError(
                 f"step(scores) needs a process group of num_replicas={self._ranks.num} to bring the scores together, "
@@ -54,55 +54,49 @@ class ScoreMemory:
             self._waiting = [self._merge()]
 
     def known(self) -> torch.Tensor | None:
-        """The scores with NaN for what was never scored, None where nothing is remembered."""
+        """The scores, NaN for examples that were never scored; None if nothing is remembered."""
         return self._scores
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is remembered, here."""
+        """Whether this process remembers nothing."""
         return self._scores is None and not self._waiting
 
     def known_without(self, indices: torch.Tensor) -> torch.Tensor | None:
-        """The same as if these examples had never been scored."""
+        """The scores as if these examples had never been scored."""
         if self._scores is None or len(indices) == 0:
             return self._scores
         left = self._scores.index_fill(0, indices, math.nan)
         return None if bool(left.isnan().all()) else left
 
     def forget(self, indices: torch.Tensor) -> None:
-        """As if these examples had never been scored."""
+        """Forget the scores of these examples."""
         self._scores = self.known_without(indices)
 
     def restore(self, known: torch.Tensor | None) -> None:
-        """Take what `known` gave, or a new score for every example."""
+        """Replace all scores by these."""
         self._waiting.clear()
         self._scores = None if known is None else _exact(known.to("cpu", copy=True))
 
     def settle(self) -> None:
-        """Write down what waits, on all processes."""
-        if not self._ranks.is_connected:
-            if self._waiting:
-                _, indices, scores = self._take_all()
-                self._write(indices, _finite(indices, scores.cpu()))
+        """Write down the waiting scores, on all processes. If some are not finite, nothing changes."""
+        if not self._waiting and not self._ranks.is_connected:
             return
-        steps, indices, scores = self._take_all()
-        rows = torch.from_numpy(np.stack([steps, indices], 1))
-        rows, scores = self._ranks.gathered(rows, scores.cpu())
-        if len(scores):
+        empty = np.empty(0, dtype=np.int64)
+        steps, where, scores = self._merge() if self._waiting else (empty, empty, torch.empty(0))
+        scores = scores.cpu()
+        if self._ranks.is_connected:
+            rows, scores = self._ranks.gathered(torch.from_numpy(np.stack([steps, where], 1)), scores)
             # As one process would have written them: step by step, and in a step the slices in the order of the ranks.
             order = rows[:, 0].argsort(stable=True)
             where, scores = rows[order, 1].numpy(), scores[order]
-            self._write(where, _finite(where, scores))
-
-    def _take_all(self) -> tuple[Indices, Indices, torch.Tensor]:
-        """What waits here, which then waits no longer."""
-        empty = np.empty(0, dtype=np.int64)
-        taken = self._merge() if self._waiting else (empty, empty, torch.empty(0))
+        scores = _finite(where, scores)
         self._waiting, self._num_steps = [], 0
-        return taken
+        if len(scores):
+            self._write(where, scores)
 
     def _merge(self) -> tuple[Indices, Indices, torch.Tensor]:
-        """All that waits as one, with the last score of each example; without waiting for an accelerator."""
+        """The waiting scores as one batch, with the last score of each example; does not wait for an accelerator."""
         steps, indices = (np.concatenate([each[part] for each in self._waiting]) for part in (0, 1))
         waiting = [widened(each[2]) for each in self._waiting]
         is_mixed = len({scores.device for scores in waiting}) > 1

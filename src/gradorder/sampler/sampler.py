@@ -1,52 +1,69 @@
-"""The sampler: plans each epoch, hands it out, and counts what training has used of it."""
+"""The sampler: plans each epoch, hands it to a loader, and learns from the steps of training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from numbers import Integral
-from typing import Any, final
+from typing import Any, Protocol, final
+from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from gradorder import checks
+from gradorder.diagnostics.history import HALF, History, Recorder
+from gradorder.errors import StepError
 from gradorder.orderings import Ordering
+from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
-from gradorder.sampler.current import CurrentEpoch
-from gradorder.sampler.followers import tell_followers
-from gradorder.sampler.history import HALF, History, Recorder
 from gradorder.sampler.labels import Classes
-from gradorder.sampler.layout import Layout
-from gradorder.sampler.loading import loader_of
-from gradorder.sampler.planner import EpochPlanner, Keep
-from gradorder.sampler.run import Run, Scores
-from gradorder.sampler.run_length import RunLength
+from gradorder.sampler.length import RunLength
+from gradorder.sampler.loader import loader_of
+from gradorder.sampler.memory import ScoreMemory
+from gradorder.sampler.notices import Notices
+from gradorder.sampler.plan import EpochPlan, EpochPlanner, Keep
+from gradorder.sampler.position import Pass, Position
 from gradorder.sampler.state import SamplerState
+from gradorder.sampler.stratified import Layout
+
+Scores = torch.Tensor | Callable[[], torch.Tensor]
+"""One number per example of the dataset, or a function that computes them when they are needed."""
+
+_LOADER_STREAM = 2
+"""Separates the random numbers of a loader's workers from those of the order and the layout."""
+
+
+class Follower(Protocol):
+    """An object that depends on the position of a sampler, for example a learning-rate scheduler."""
+
+    def follow(self) -> None:
+        """React to a position that changed without `step`: a new epoch, or a loaded state."""
 
 
 @final
 class OrderedSampler(DistributedSampler[int]):
     """Hands a `DataLoader` the examples of each epoch in the order that an ordering gives.
 
-    It decides three things for every epoch: the order (from scores), how much of it is kept, and how it is
-    laid out in batches. It knows neither model nor loss.
+    It decides three things for every epoch: the order (from scores), the part of it that is kept, and the batches. It
+    knows neither model nor loss.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.
-        batch_size: examples in one training step, over all processes together.
-        ordering: the rule from scores to order. There is no default: `go.recommended` is where to start.
-        labels: one label per example, or True for the dataset's own `targets` or `labels`; given, every batch holds
-            its share of each class, to within one.
-        layout: "contiguous", the order as given. For orderings by score also "dealt", position i goes to batch
-            i mod num_batches, so that every batch has the same spread of difficulty; and "shuffled", the kept part
-            in random order, so that scores decide what is seen but not when.
-        keep: the fraction of each epoch to train on, or a function from epoch to fraction: the first
-            ceil(keep * n) of the order, with labels the first ceil(keep * n_c) of each class.
-        start_epoch: epochs before it are random and complete; from it on they are ordered and kept in part.
-        seed: of all randomness. Two samplers with the same seed give the same epochs.
-        drop_last: leave out a last batch that is not full.
-        num_replicas: number of processes; that of the default process group if not given.
-        rank: this process.
-        epochs: of the whole run, for `progress`; nothing else depends on it. An epoch beyond them is warned about.
+        batch_size: examples per training step, over all processes together.
+        ordering: the rule from scores to order. There is no default; start with `go.recommended`.
+        labels: one label per example, or True for the dataset's own `targets` or `labels`. With labels, batches are
+            stratified: every batch holds its share of each class, to within one.
+        layout: "contiguous", the order as given. For orderings by score also "dealt" (position i goes to batch i mod
+            num_batches, so every batch has the same spread of difficulty) and "shuffled" (the kept part in random order:
+            scores decide which examples are visited, but not when).
+        keep: the fraction of each epoch to train on, or a function from epoch to fraction: the first ceil(keep * n) of
+            the order, with labels the first ceil(keep * n_c) of each class.
+        start_epoch: earlier epochs are random and complete; from this one on they are ordered and kept in part.
+        seed: the seed of all randomness. Two samplers with the same seed give the same epochs.
+        drop_last: drop a last batch that is not full.
+        num_replicas: number of processes; by default that of the default process group.
+        rank: the rank of this process.
+        epochs: the number of epochs of the run, for `progress`. An epoch beyond it gives a warning.
 
     Example:
         >>> import gradorder as go
@@ -85,16 +102,16 @@ class OrderedSampler(DistributedSampler[int]):
         self.num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
         self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
         self._follows_process_group = num_replicas is None
-        ranks = Ranks.sharing(self.batch_size, num_replicas, rank)
+        self._ranks = Ranks.sharing(self.batch_size, num_replicas, rank)
         super().__init__(
             _as_dataset(dataset_or_length),
-            num_replicas=ranks.num,
-            rank=ranks.rank,
+            num_replicas=self._ranks.num,
+            rank=self._ranks.rank,
             shuffle=False,
             seed=checks.integer("seed", seed, minimum=0),
             drop_last=bool(drop_last),
         )
-        planner = EpochPlanner(
+        self._planner = EpochPlanner(
             num_examples=self.num_examples,
             batch_size=self.batch_size,
             ordering=ordering,
@@ -104,16 +121,24 @@ class OrderedSampler(DistributedSampler[int]):
             start_epoch=checks.integer("start_epoch", start_epoch, minimum=0),
             seed=self.seed,
             drop_last=self.drop_last,
-            num_replicas=ranks.num,
-            rank=ranks.rank,
+            num_replicas=self._ranks.num,
+            rank=self._ranks.rank,
         )
-        self._run = Run(planner, ranks)
-        self.epochs = None if epochs is None else checks.integer("epochs", epochs, minimum=1)
-        self._length = None if self.epochs is None else RunLength(planner, self.epochs)
+        self._length = RunLength(self._planner, epochs)
+        self._memory = ScoreMemory(self.num_examples, self._ranks)
+        self._run = self._planner.new_run()
+        self._recorder: Recorder | None = None
+        self._notices = Notices()
+        self._followers: WeakSet[Follower] = WeakSet()
+        self._is_stepped = False
+        self._enter(Position(self._planner.plan(0, None, self._run)))
 
     def __repr__(self) -> str:
-        """What it will do."""
-        return f"OrderedSampler({self._run.planner})"
+        return f"OrderedSampler({self._planner})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has no followers: they belong to the original."""
+        return {**self.__dict__, "_followers": WeakSet()}
 
     # ---------------------------------------------------------------- sizes
 
@@ -123,40 +148,53 @@ class OrderedSampler(DistributedSampler[int]):
         return self.batch_size // self.num_replicas
 
     def __len__(self) -> int:
-        """The examples of the whole current epoch for this process."""
-        return self._current().plan.num_examples_of_rank
+        """The number of examples of the current epoch for this process."""
+        return self._position.plan.num_examples_of_rank
+
+    @property
+    def epochs(self) -> int | None:
+        """The number of epochs of the run, if it was given."""
+        return self._length.epochs
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the ordering needs scores, from `set_epoch` or from `step`."""
+        return self._planner.ordering.needs_scores
 
     def num_steps(self, first_epoch: int, last_epoch: int) -> int:
-        """The training steps of the epochs `range(first_epoch, last_epoch)`, for learning-rate schedules.
+        """Return the training steps of the epochs `range(first_epoch, last_epoch)`, for learning-rate schedules.
 
-        An epoch that is not planned yet counts as it will be with scores. If scores come only from `step`, the
-        first epoch has none and will be complete: say so with `start_epoch=1`, or ask after `set_epoch(0)`.
+        An epoch that is not planned yet counts as it will be with scores. If scores come only from `step`, the first
+        epoch has none and is complete: build the sampler with `start_epoch=1`, or ask after `set_epoch(0)`.
 
         Raises:
-            UnknownStepsError: an epoch is not planned yet, and the ordering decides only then what to leave out.
+            UnknownStepsError: an epoch is not planned yet, and its ordering decides only then how long it is.
         """
         checks.integer("first_epoch", first_epoch, minimum=0)
         checks.integer("last_epoch", last_epoch, minimum=first_epoch)
-        return sum(self._run.steps.of(epoch) for epoch in range(first_epoch, last_epoch))
+        return sum(self._length.steps_of(epoch) for epoch in range(first_epoch, last_epoch))
 
     @property
     def steps_left(self) -> int:
-        """The training steps of the current epoch that were not consumed yet (without `step`: not handed out)."""
-        return self._current().plan.num_batches - self._run.num_consumed
+        """The training steps of the current epoch that are left (without `step`: the batches not handed out yet)."""
+        return self._position.plan.num_batches - self._num_consumed
 
     @property
     def progress(self) -> float:
-        """The part of the run that is behind, from 0 to 1: what step sizes can follow, see `go.ProgressLR`.
+        """The finished part of the run, from 0 to 1, for learning rates that follow it; see `go.ProgressLR`.
 
-        By steps. Where the ordering decides epoch by epoch what to leave out, every epoch is the same part of the run.
+        It counts steps. If the ordering decides epoch by epoch how many there are, every epoch is the same part of the
+        run.
 
         Raises:
-            ValueError: the sampler was not told how many `epochs` the run has.
+            ValueError: the sampler was built without `epochs`.
         """
-        if self._length is None:
-            raise ValueError("epochs must be given to the sampler for its progress, got None")
-        plan = self._current().plan
-        return self._length.behind(plan.epoch, self._run.num_consumed / plan.num_batches)
+        plan = self._position.plan
+        return self._length.progress(plan.epoch, self._num_consumed / plan.num_batches)
+
+    @property
+    def _num_consumed(self) -> int:
+        return self._position.steps if self._is_stepped else self._position.num_used
 
     @property
     def needs_scores(self) -> bool:
@@ -170,57 +208,158 @@ class OrderedSampler(DistributedSampler[int]):
 
         Args:
             epoch: 0, 1, 2, ...
-            scores: one number per example, or a function giving them, which is called only if this epoch needs
-                scores. They order this epoch and replace everything remembered. Without them the epoch is
-                ordered by the scores remembered from `step`; with none remembered it is random and complete.
+            scores: one number per example, or a function that returns them and is called only if this epoch needs
+                scores. They order this epoch and replace all remembered scores. Without them the epoch is ordered by
+                the scores remembered from `step`; if there are none, it is random and complete.
 
-        For the current epoch this changes nothing without scores (so frameworks may repeat the call), and
-        replans with scores while nothing of it was consumed. An error leaves the sampler as it was.
+        For the current epoch, a call without scores changes nothing (frameworks may repeat it); a call with scores plans
+        it again as long as no step was made. If it raises, nothing has changed.
 
-        With several processes call it on all of them. Scores remembered since the last epoch are brought together
-        here, and the orders are compared.
+        With several processes, call it on all of them: they bring their scores together and compare the orders.
 
         Raises:
-            RankError: the processes do not agree on epoch or order, or one of them could not plan; on all of them.
+            RankError: on all processes, if they do not agree on epoch or order, or if planning failed on one of them.
         """
         checks.integer("epoch", epoch, minimum=0)
+        self._check_world_size()
+        position = self._position
+        if position.is_resuming and epoch < self.epoch:
+            raise ValueError(
+                f"epoch must be at least {self.epoch}, where load_state_dict resumes, got {epoch}. If a framework counts "
+                "the epochs, use its plug-in in gradorder.integrations"
+            )
+        is_new = epoch != self.epoch
+        replans = is_new or (scores is not None and position.steps == 0)
+        if self._ranks.is_connected:
+            order = 0 if replans else position.plan.fingerprint
+            kind = 0 if scores is None else 1 + callable(scores)
+            self._ranks.agree("the arguments of set_epoch", epoch=epoch, replans=replans, scores=kind, order=order)
+        if replans:
+            self._plan(epoch, scores, ended=position if is_new else None)
+        self._length.enter(self._position.plan)
+        self._tell_followers()
+        if self.epochs is not None and epoch >= self.epochs:
+            self._notices.beyond_the_end(epoch, self.epochs)
+
+    def _check_world_size(self) -> None:
         if self._follows_process_group and world_size() != self.num_replicas:
             raise RuntimeError(
                 f"the sampler was built for {self.num_replicas} processes and now there are {world_size()}: "
                 "build it after torch.distributed is initialised"
             )
-        self._run.enter(epoch, scores)
-        self._current()
-        tell_followers(self)
-        if self.epochs is not None and epoch >= self.epochs:
-            self._run.notices.beyond_the_end(epoch, self.epochs)
 
-    def _current(self) -> CurrentEpoch:
-        current = self._run.current()
-        # What DistributedSampler keeps, for those who read it.
-        self.epoch = current.plan.epoch
-        self.num_samples = current.plan.num_examples_of_rank
-        self.total_size = len(current.plan.sequence)
-        return current
+    def _plan(self, epoch: int, scores: Scores | None, ended: Position | None) -> None:
+        """Plan an epoch. Everything that can fail comes first, then everything that changes."""
+        with self._ranks.failing_together(f"planning epoch {epoch}"):
+            self._memory.settle()
+            if self._recorder is not None:
+                self._recorder.gather()
+            discarded = torch.empty(0, dtype=torch.int64) if ended is None else ended.discarded()
+            run = copy.copy(self._run)
+            if ended is not None:
+                is_due = ended.latest is not None and self._planner.is_ordered(ended.plan.epoch)
+                run.end_epoch(ended.plan.epoch, len(ended.plan.sequence), is_due=is_due)
+            given = self._given_scores(scores, is_needed=self._planner.is_ordered(epoch) and run.needs_scores(epoch))
+            plan = self._planner.plan(epoch, self._memory.known_without(discarded) if given is None else given, run)
+        if self._ranks.is_connected:
+            self._ranks.agree(f"the order of epoch {epoch}", order=plan.fingerprint)
+        if given is None:
+            self._memory.forget(discarded)
+        else:
+            self._memory.restore(given)
+        if ended is not None:
+            self._finish(ended, discarded)
+        self._run = run
+        self._enter(Position(plan))
+
+    def _given_scores(self, scores: Scores | None, *, is_needed: bool) -> torch.Tensor | None:
+        if callable(scores):
+            scores = scores() if is_needed else None
+        return None if scores is None else checks.finite_scores(scores, self.num_examples).cpu()
+
+    def _finish(self, ended: Position, discarded: torch.Tensor) -> None:
+        """Settle the history of an epoch that ends, and warn if its steps do not match its batches."""
+        if self._recorder is not None:
+            self._recorder.settle(discarded)
+        if len(discarded) > 0:
+            delivered = ended.plan.num_batches if ended.latest is None else ended.latest.delivered
+            self._notices.scores_discarded(ended.plan.epoch, ended.steps, delivered, len(discarded))
+
+    def _enter(self, position: Position) -> None:
+        """Make this the current epoch, also in the attributes of `DistributedSampler`."""
+        self._position = position
+        self.epoch = position.plan.epoch
+        self.num_samples = position.plan.num_examples_of_rank
+        self.total_size = len(position.plan.sequence)
+
+    def add_follower(self, follower: Follower) -> None:
+        """Tell this object whenever the position changes without `step`, as long as the object exists."""
+        self._followers.add(follower)
+
+    def _tell_followers(self) -> None:
+        for follower in list(self._followers):
+            follower.follow()
 
     # ---------------------------------------------------------------- iterating
 
     def loader(self, dataset: Dataset[Any] | None = None, **settings: Any) -> DataLoader[Any]:  # noqa: ANN401 - DataLoader's
-        """A `DataLoader` over the dataset in this order; `settings` are DataLoader's, all but batch size and order.
+        """Return a `DataLoader` over the dataset in this order; `settings` are DataLoader's, except batch size and order.
 
-        It tells the sampler which batches training has got, so that no `step` that is missing goes unnoticed.
+        It counts the batches that training receives, so a missing `step` is noticed also if the epoch is left early. Its
+        workers are seeded by the sampler, so it draws nothing from the global random state.
         """
-        data = self.dataset if dataset is None else dataset
-        sizes = {"num_examples": self.num_examples, "batch_size": self.loader_batch_size}
-        return loader_of(self, self._run, data, **sizes, settings=settings)
+        return loader_of(self, self.dataset if dataset is None else dataset, settings)
 
     def __iter__(self) -> Iterator[int]:
-        """The current epoch from its first batch; after `load_state_dict`, once, from the loaded place.
+        """Iterate over the current epoch from its first batch; after `load_state_dict`, once, from the loaded position.
 
-        Only to look at a batch does not count: until `step` is called or an iteration came to its end, the next one
-        starts at the loaded place, too.
+        Looking at a batch does not count: until `step` is called or an iteration comes to its end, the next iteration
+        starts at the loaded position, too.
         """
-        return chain.from_iterable(self._run.batches(self._current()))
+        return chain.from_iterable(self._batches(self._position))
+
+    def _batches(self, position: Position) -> Iterator[list[int]]:
+        if position is self._position:
+            self._warn_at_the_beginning(position.plan)
+        current = position.begin()
+        for number, batch in enumerate(position.plan.batches(current.start)):
+            self._check_is_latest(current)
+            current.issued += 1
+            yield [_First(batch[0]), *batch[1:]] if number == 0 else batch
+
+    def _warn_at_the_beginning(self, plan: EpochPlan) -> None:
+        """Warn about the plan of an epoch when it begins: until then, scores may still be given for it."""
+        epoch = plan.epoch
+        announced = self._length.broken_announcement(plan)
+        if announced is not None:
+            self._notices.steps_changed(epoch, plan.num_batches, announced)
+        elif self._planner.is_ordered(epoch) and self.needs_scores and self._memory.is_empty:
+            keep = self._planner.fraction(epoch)
+            if keep < 1 or epoch > 0:  # the losses of epoch 0 may be about to come
+                self._notices.no_scores(epoch, self._planner.ordering, keep)
+        self._length.enter(plan)
+
+    def _check_is_latest(self, each: Pass) -> None:
+        position = each.position
+        if each is not position.latest and position is self._position and self._is_stepped:
+            raise StepError(
+                f"two loaders iterate over one sampler at the same time: another one began epoch {self.epoch} after "
+                f"batch {each.issued} was handed out here. Give the second loader a sampler of its own"
+            )
+
+    @property
+    def latest_pass(self) -> Pass | None:
+        """The last pass over the current epoch, for the sampler's own loader."""
+        return self._position.latest
+
+    def receive(self, each: Pass) -> None:
+        """Count a batch that training has received, for the sampler's own loader."""
+        each.received = (each.start if each.received is None else each.received) + 1
+        self._check_is_latest(each)
+
+    def seed_loader(self, generator: torch.Generator) -> None:
+        """Seed the generator of the sampler's own loader for the current epoch."""
+        generator.manual_seed(epoch_generator(self.seed, self.epoch, _LOADER_STREAM).initial_seed())
 
     # ---------------------------------------------------------------- consuming
 
@@ -232,35 +371,58 @@ class OrderedSampler(DistributedSampler[int]):
         gradients: torch.Tensor | None = None,
         margins: torch.Tensor | None = None,
     ) -> None:
-        """Count one batch of this process's loader as consumed, and remember its scores if given.
+        """Count a batch as used, and remember its scores if given.
 
-        Call it once per batch, in the order of the batches, also for a batch that is skipped. With several processes
-        each gives the scores of its own slice; they are brought together when the next epoch is planned, not here.
-        Scores that an accelerator holds are checked for NaN at the next `set_epoch` or `state_dict`, to keep the step
-        from waiting; on the CPU, here.
+        Call it once per batch, in the order of the batches, also for a batch that you skip: then without scores. The
+        k-th step belongs to the k-th batch, whatever the loader prefetches. If a completely delivered epoch had another
+        number of steps than batches, the next `set_epoch` discards its scores with a warning.
+
+        With several processes each gives the scores of its own slice. They are brought together when the next epoch is
+        planned. Scores on an accelerator are checked for NaN at the next `set_epoch` or `state_dict`, so the step does
+        not wait for the device; scores on the CPU are checked here.
 
         Args:
-            scores: one number for each example of the batch, such as its losses.
-            indices: the examples of the batch, where the data set hands them out; they are checked.
-            gradients: one row for each example, for an ordering that learns from them, and needed by it.
+            scores: one number for each example of the batch, for example its losses.
+            indices: the examples of the batch, if the dataset returns them; they are compared with the plan.
+            gradients: one row per example, for an ordering that learns from them.
             margins: `go.margins(logits, targets)`, for the history, if it is recorded.
 
         Raises:
-            StepError: no batch was issued for it, or the examples are not those of the batch.
+            StepError: no batch was delivered for this step, or the indices are not those of its batch.
         """
-        self._run.step(scores, indices, gradients, margins)
+        if margins is not None and (self._recorder is None or scores is None):
+            raise ValueError("margins are for the history, beside the losses: call record_history() and give both")
+        position, epoch = self._position, self.epoch
+        batch, examples = position.check_step(indices)
+        where = f"given to step for batch {batch} of epoch {epoch}"
+        is_due = self._planner.is_ordered(epoch)
+        rows = self._run.checked_gradients(f"gradients {where}", gradients, examples, is_due=is_due)
+        if margins is not None:
+            margins = checks.per_example(f"margins {where}", margins, len(examples)).detach()
+        values = None if scores is None else torch.as_tensor(scores).detach()
+        if values is not None:
+            self._memory.remember(examples, checks.per_example(f"scores {where}", values, len(examples)))
+        self._is_stepped = True
+        is_repeated = position.step(is_verified=indices is not None)
+        if batch == 0:
+            self._run.begin_epoch()
+        self._run.learn(examples, rows)
+        if self._recorder is not None and values is not None:
+            self._recorder.note(epoch, examples, values, margins)
+        if is_repeated:
+            self._notices.epoch_repeated(epoch)
 
     @property
     def weights(self) -> torch.Tensor:
-        """The weights of the batch that the next `step` consumes, one per example, as float32 on the CPU.
+        """The weights of the batch that the next `step` belongs to, one per example, as float32 on the CPU.
 
-        Ones, unless the ordering gives weights: then train on `sampler.weigh(losses).mean()`, and give `step` the
+        They are 1 unless the ordering gives weights. Then train on `sampler.weigh(losses).mean()`, and give `step` the
         losses without them.
         """
-        return self._current().next_weights()
+        return self._position.plan.batch_weights(self._position.next_batch())
 
     def weigh(self, losses: torch.Tensor) -> torch.Tensor:
-        """The losses of the batch that the next `step` consumes, times its weights, where the losses are."""
+        """Return the losses of the batch that the next `step` belongs to, times its weights, on the losses' device."""
         weights = self.weights
         checks.per_example("losses", losses, len(weights))
         return losses * weights.to(losses.device, losses.dtype)
@@ -268,69 +430,110 @@ class OrderedSampler(DistributedSampler[int]):
     @property
     def is_weighted(self) -> bool:
         """Whether the examples of the current epoch have weights that are not all 1."""
-        return self._current().plan.weights is not None
+        return self._position.plan.weights is not None
 
     @property
     def loss_scale(self) -> float:
-        """What makes the mean over processes of their mean losses the mean over the batch.
+        """The factor that makes the mean over processes of their mean losses the mean over the batch.
 
-        1.0 unless the next batch is cut in uneven slices.
+        It is 1.0 unless the slices of the next batch are uneven.
         """
-        return self._current().loss_scale()
+        return self._position.plan.loss_scale(self._position.next_batch())
 
     # ---------------------------------------------------------------- history
 
     def record_history(self, learned_below: float = HALF) -> None:
-        """From now on, keep a few numbers about every example: see `history`, and `go.data_report`.
+        """Record a few numbers about every example from now on; see `history` and `go.data_report`.
 
-        What was recorded so far stays, also what `load_state_dict` brought.
+        A history that was recorded or loaded before is continued.
 
         Args:
-            learned_below: the loss below which an example is learned, where `step` is not given margins: by default
-                that of a label with half of the probability.
+            learned_below: the loss below which an example counts as learned, if `step` is given no margins; by default
+                the loss of a label with probability 1/2.
         """
         checks.positive("learned_below", learned_below)
-        recorded = self._run.history
-        if recorded is None:
-            self._run.history = Recorder(self.num_examples, self._run.ranks, learned_below)
-        elif recorded.learned_below != learned_below:
+        if self._recorder is None:
+            self._recorder = Recorder(self.num_examples, self._ranks, learned_below)
+        elif self._recorder.learned_below != learned_below:
             raise ValueError(
-                f"learned_below must be {recorded.learned_below:g}, with which the history was recorded so far, "
-                f"got {learned_below:g}"
+                f"learned_below must be {self._recorder.learned_below:g}, as the history was recorded so far, got "
+                f"{learned_below:g}"
             )
 
     @property
     def history(self) -> History | None:
-        """What `step` was told of every example, a number for each; None unless `record_history` was called.
+        """The recorded history, one number per example in each column; None unless `record_history` was called.
 
-        What may belong to another example, as a batch was skipped without `step`, is left out. With several processes
-        it is as the last `set_epoch` or `state_dict` left it.
+        Visits of an epoch whose steps do not match its batches are dropped. With several processes it is as of the last
+        `set_epoch` or `state_dict`.
         """
-        return self._run.seen()
+        return None if self._recorder is None else self._recorder.columns(without=self._position.discarded())
 
     # ---------------------------------------------------------------- state
 
     def state_dict(self) -> dict[str, Any]:
-        """The place in the run as plain tensors and numbers, fit for `torch.load(..., weights_only=True)`.
+        """Return the position in the run as plain tensors and numbers, fit for `torch.load(..., weights_only=True)`.
 
-        It counts the batches that `step` consumed; an iteration without `step` changes nothing. Where `step` was never
-        called, it counts those handed out: with workers that prefetch, call `step`. Scores that may belong to other
-        examples, as the first batch was skipped without `step`, are left out. With several processes call it on all of
-        them and save it on one: it is the same on all, and fits any number of processes.
+        It counts the batches that `step` was called for. If `step` was never called, it counts the batches handed out;
+        with workers that prefetch, call `step`. With several processes call it on all of them and save it on one: it is
+        the same on all, and fits any number of processes.
         """
-        return self._run.state().to_dict()
+        plan = self._position.plan
+        if self._ranks.is_connected:
+            place = {"epoch": plan.epoch, "consumed": self._num_consumed, "order": plan.fingerprint}
+            self._ranks.agree("the position in the run", **place)
+        self._memory.settle()
+        return SamplerState(
+            num_examples=self.num_examples,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            epoch=plan.epoch,
+            consumed=self._num_consumed,
+            is_stepped=self._is_stepped,
+            sequence=plan.sequence,
+            planned_steps=self._length.state(),
+            repeats=plan.repeats,
+            remembered_scores=self._memory.known(),
+            weights=plan.weights,
+            carried=self._run.state(),
+            history={} if self._recorder is None else self._recorder.state(),
+        ).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called: the next iteration gives exactly the batches that were left.
+        """Resume where `state_dict` was called: the next iteration gives exactly the batches that were left.
 
-        The planned epoch comes from the state, later ones from this sampler's own settings.
+        The current epoch comes from the state, later ones from this sampler's own settings. If it raises, nothing has
+        changed.
         """
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
-        self._run.load(SamplerState.from_dict(state, **own))
-        self._current()
-        tell_followers(self)
+        loaded = SamplerState.from_dict(state, **own)
+        plan = self._planner.plan_of(loaded.epoch, loaded.sequence, loaded.weights, repeats=loaded.repeats)
+        run = self._planner.new_run()
+        run.load(loaded.carried)
+        if loaded.history:
+            self._recorder = Recorder.from_state(loaded.history, self.num_examples, self._ranks)
+        elif self._recorder is not None:
+            self._recorder = Recorder(self.num_examples, self._ranks, self._recorder.learned_below)
+        self._run = run
+        self._memory.restore(loaded.remembered_scores)
+        self._is_stepped = loaded.is_stepped
+        self._length.load(loaded.planned_steps)
+        self._enter(Position(plan, loaded.consumed, is_loaded=True))
+        self._tell_followers()
+
+
+class _First(int):
+    """The first index of a pass. It shows the right call to those who gave the sampler as a `batch_sampler`."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[int]:
+        raise TypeError(
+            "an OrderedSampler gives examples, not batches: write sampler.loader(dataset), or "
+            "DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler) instead of batch_sampler=sampler"
+        )
 
 
 def _as_dataset(dataset_or_length: Any) -> Dataset[Any]:  # noqa: ANN401 - any map-style dataset
-    """A number as the data set of the numbers below it, which is all that the base class asks for."""
+    """Return a number as the dataset of the numbers below it; the base class needs no more."""
     return range(dataset_or_length) if isinstance(dataset_or_length, Integral) else dataset_or_length  # type: ignore[return-value]

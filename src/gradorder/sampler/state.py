@@ -1,4 +1,4 @@
-"""The place of a sampler in a run, as plain tensors and numbers."""
+"""The state of a sampler as plain tensors and numbers, every field validated when it is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -6,20 +6,20 @@ from typing import Any, Self
 
 import torch
 
-VERSION = 2
-PARTS = ("learned", "history")
-"""What has entries of its own: each is saved by itself, under the name of its part and its own."""
+from gradorder import checks
+from gradorder.orderings.ordering import has_duplicates
 
-TENSORS = ("sequence", "planned_steps", "source_scores", "remembered_scores", "weights")
-"""What is a tensor, where it is there."""
+VERSION = 3
+PARTS = ("carried", "history")
+"""Fields with entries of their own. Each entry is saved by itself, under the name of its part and its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class SamplerState:
-    """What `OrderedSampler.state_dict` saves.
+    """The content of `OrderedSampler.state_dict`.
 
-    The sequence of the current epoch is saved as it was planned, so that a resumed run sees the same batches
-    whatever else has changed since. Scores and weights that do not exist are left out.
+    The sequence of the current epoch is saved as it was planned, so a resumed run sees the same batches whatever else has
+    changed since.
     """
 
     num_examples: int
@@ -31,23 +31,21 @@ class SamplerState:
     is_stepped: bool
     """Whether `consumed` was counted by `step`."""
     sequence: torch.Tensor
-    source_epoch: int
-    """The epoch whose scores made the sequence."""
     planned_steps: torch.Tensor
     """The steps of every epoch planned so far, as rows (epoch, steps)."""
-    source_scores: torch.Tensor | None = None
-    """Those scores, where a later epoch will replay it; NaN where there is none."""
+    repeats: bool = False
+    """Whether an example may occur in the sequence more than once."""
     remembered_scores: torch.Tensor | None = None
-    """The last score of each example, NaN where there is none."""
+    """The last score of each example, NaN if it has none."""
     weights: torch.Tensor | None = None
-    """The weight of each example of the sequence, where they are not all 1."""
-    learned: Mapping[str, Any] = field(default_factory=dict)
-    """What the ordering has learned, where it does."""
+    """The weight of each example of the sequence, if they are not all 1."""
+    carried: Mapping[str, Any] = field(default_factory=dict)
+    """What the ordering carries from epoch to epoch."""
     history: Mapping[str, Any] = field(default_factory=dict)
-    """What training has seen of every example, where that is recorded."""
+    """The recorded history."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Copies of the tensors, so that a state does not change as the run goes on."""
+        """Copy the tensors, so that a state does not change as the run goes on."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in PARTS}
         values |= {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
         copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
@@ -55,13 +53,13 @@ class SamplerState:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], *, num_examples: int, batch_size: int, seed: int) -> Self:
-        """The state, if it is one and was made for a sampler with these settings."""
+        """Read a state that was made by a sampler with these settings."""
         own = {"version": VERSION, "num_examples": num_examples, "batch_size": batch_size, "seed": seed}
         names = [each.name for each in fields(cls) if each.name not in PARTS]
         required = [name for name in names if cls.__dataclass_fields__[name].default is MISSING]
         for name in ["version", *required]:
             if name not in state:
-                raise ValueError(f"state must be what state_dict() returned, but it has no {name!r}")
+                raise ValueError(f"state must be the result of state_dict(), but it has no {name!r}")
             if name in own and state[name] != own[name]:
                 raise ValueError(f"state was made with {name}={state[name]}, but this sampler has {own[name]}")
         parts: dict[str, Any] = {
@@ -69,43 +67,62 @@ class SamplerState:
             for part in PARTS
         }
         loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, **parts)
-        loaded._check_kinds()
         loaded._check()
         return loaded
 
+    def _check(self) -> None:
+        self._check_kinds()
+        checks.integer("epoch of the state", self.epoch, minimum=0)
+        checks.integer("consumed of the state", self.consumed, minimum=0)
+        for name in ("is_stepped", "repeats"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"state must hold {name} as True or False, got {getattr(self, name)!r}")  # noqa: TRY004
+        self._check_sequence()
+        num_batches = -(-len(self.sequence) // self.batch_size)
+        if self.consumed > num_batches:
+            raise ValueError(f"state must have consumed 0 to {num_batches} batches, got {self.consumed}")
+        steps = self.planned_steps
+        if steps.dtype != torch.int64 or steps.ndim != 2 or steps.shape[1] != 2 or (steps < 0).any():  # noqa: PLR2004
+            raise ValueError(f"state must hold planned_steps in rows (epoch, steps), got {steps}")
+        if self.remembered_scores is not None:
+            self._check_numbers("remembered_scores", self.num_examples, may_be_nan=True)
+        if self.weights is not None:
+            self._check_numbers("weights", len(self.sequence))
+            if (self.weights < 0).any():
+                raise ValueError("state must hold weights that are not negative")
+
     def _check_kinds(self) -> None:
-        numbers = {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
-        tensors = {name: getattr(self, name) for name in TENSORS if getattr(self, name) is not None}
-        for values, kind in ((tensors, torch.Tensor), (numbers, torch.Tensor | int | float)):
+        tensors = {name: getattr(self, name) for name in ("sequence", "planned_steps", "remembered_scores", "weights")}
+        entries = {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
+        for values, kind in ((tensors, torch.Tensor | None), (entries, torch.Tensor | int | float)):
             for name, value in values.items():
                 if not isinstance(value, kind):
-                    raise ValueError(  # noqa: TRY004 - as the others
+                    raise ValueError(  # noqa: TRY004 - one kind of error for a bad state
                         f"state must hold {name} as torch.save and torch.load leave it, a tensor or a number, got a "
                         f"{type(value).__name__}: was it written as JSON?"
                     )
 
-    def _check(self) -> None:
-        lowest, highest = (int(self.sequence.min()), int(self.sequence.max())) if len(self.sequence) else (0, 0)
-        if self.sequence.dtype != torch.int64 or lowest < 0 or highest >= self.num_examples:
+    def _check_sequence(self) -> None:
+        sequence, size = self.sequence, self.num_examples
+        if sequence.dtype != torch.int64 or sequence.ndim != 1 or len(sequence) == 0:
             raise ValueError(
-                f"state must name examples 0 to {self.num_examples - 1} in its sequence, "
-                f"got {lowest} to {highest} of {self.sequence.dtype}"
+                f"state must hold a sequence of examples, got shape {tuple(sequence.shape)} of {sequence.dtype}"
             )
-        if self.planned_steps.ndim != 2 or self.planned_steps.shape[1] != 2:  # noqa: PLR2004 - rows of two
-            raise ValueError(f"state must hold planned_steps in rows of two, got {tuple(self.planned_steps.shape)}")
-        num_batches = -(-len(self.sequence) // self.batch_size)
-        if not 0 <= self.consumed <= num_batches:
-            raise ValueError(f"state must have consumed 0 to {num_batches} batches, got {self.consumed}")
-        for name in ("source_scores", "remembered_scores"):
-            scores = getattr(self, name)
-            if scores is not None and scores.shape != (self.num_examples,):
-                raise ValueError(
-                    f"state must hold {name} of {self.num_examples} numbers, got shape {tuple(scores.shape)}"
-                )
-        if self.weights is not None and self.weights.shape != self.sequence.shape:
+        lowest, highest = int(sequence.min()), int(sequence.max())
+        if lowest < 0 or highest >= size:
+            raise ValueError(f"state must hold a sequence of examples 0 to {size - 1}, got {lowest} to {highest}")
+        if not self.repeats and has_duplicates(sequence.numpy(), size):
+            raise ValueError("state must hold a sequence in which every example occurs at most once")
+
+    def _check_numbers(self, name: str, length: int, *, may_be_nan: bool = False) -> None:
+        values = getattr(self, name)
+        if values.shape != (length,) or not values.is_floating_point():
             raise ValueError(
-                f"state must hold weights of {len(self.sequence)} numbers, got shape {tuple(self.weights.shape)}"
+                f"state must hold {name} of {length} numbers, got shape {tuple(values.shape)} of {values.dtype}"
             )
+        bad = values.isinf() if may_be_nan else ~values.isfinite()
+        if bad.any():
+            raise ValueError(f"state must hold finite {name}, but {int(bad.sum())} of {length} are not")
 
 
 def _on_cpu(value: Any) -> Any:  # noqa: ANN401 - a tensor or a number

@@ -9,7 +9,7 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch
 from gradorder.orderings.sorted import stable_argsort
-from gradorder.parts import part_of
+from gradorder.checks import part_of
 from gradorder.ranks import world_size
 from gradorder.scores import GradientNorm, Score
 from gradorder.selection.selection import Selection, batch_scores, check_score

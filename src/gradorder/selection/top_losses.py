@@ -9,7 +9,7 @@ from torch import nn
 
 from gradorder import checks
 from gradorder.batches import Batch
-from gradorder.parts import ROUNDING
+from gradorder.checks import ROUNDING
 from gradorder.ranks import Ranks, world_size
 from gradorder.scores import Loss, Score
 from gradorder.selection import state as states

@@ -18,7 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gradorder.orderings import Ordering
-from gradorder.parts import part_of
+from gradorder.checks import part_of
 from gradorder.sklearn import order_rules, step_sizes
 from gradorder.sklearn.compiled import Array, Rule
 from gradorder.sklearn.training import (

@@ -49,14 +49,15 @@ def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int) 
     """Refuse at once what could not be trained with: by a trial order, as a sampler would ask for it."""
     scores = torch.ones(num_examples) if ordering.needs_scores else None
     request = Request(start_epoch, num_examples, torch.Generator(), scores, keep=None if keep == 1 else keep)
-    order = checked_order(ordering, request)
+    run = ordering.start(request)
+    order = checked_order(ordering, request, ordering.order(request))
     if order.weights is not None:
         raise ValueError(
             f"ordering must give equal weights to the examples of an estimator, got {ordering}: use it with "
             "OrderedSampler"
         )
     # An estimator has no gradients to give; an ordering that learns from them says so here.
-    ordering.learner(num_examples).checked("gradients", None, order.indices.numpy(), is_due=True)
+    run.checked_gradients("gradients", None, order.indices.numpy(), is_due=True)
 
 
 def order_code(ordering: Ordering) -> int:

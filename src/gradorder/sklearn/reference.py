@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from gradorder.orderings import Descending, FlipFlop, Ordering, Sequential, Shuffled, ShuffledOnce
-from gradorder.parts import part_of
-from gradorder.seeding import epoch_generator
+from gradorder.checks import part_of
+from gradorder.orderings.ordering import epoch_generator
 from gradorder.sklearn.compiled import Array
 from gradorder.sklearn.step_sizes import StepSizes
 

@@ -12,8 +12,8 @@ import torch
 from gradorder.compilation import announced
 from gradorder.orderings import Ordering, Request
 from gradorder.orderings.ordering import checked_order
-from gradorder.parts import part_of
-from gradorder.seeding import epoch_generator
+from gradorder.checks import part_of
+from gradorder.orderings.ordering import epoch_generator
 from gradorder.sklearn import compiled
 from gradorder.sklearn.compiled import Array, MatrixRows, Plan, Rule
 from gradorder.sklearn.compiled.models import BEST, NUM_NUMBERS, SCALE, Full, Plain
@@ -230,7 +230,7 @@ class Training:
     def _run_given_order(self, curve: Array) -> tuple[int, int, int]:
         """One epoch in the order of the ordering object; as `compiled.run_epochs`."""
         step, epoch = self.progress
-        generator = epoch_generator(int(self.rule.key), self.ordering.source_epoch(epoch))
+        generator = epoch_generator(int(self.rule.key), epoch)
         everything = np.arange(self.matrix.shape[0])
         if not self.rule.batch_size:
             scores = self._scores(everything, step) if self.ordering.needs_scores else None
@@ -279,7 +279,7 @@ class Training:
     ) -> Array:
         given = None if scores is None else torch.from_numpy(scores)
         request = Request(self.progress.epoch, num_examples, generator, given, keep=keep)
-        order = checked_order(self.ordering, request)
+        order = checked_order(self.ordering, request, self.ordering.order(request))
         indices: Array = order.indices.numpy()
         return indices[::-1] if order.backwards else indices
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 import torch
 
-from gradorder.orderings import Order, Ordering, Request
+from gradorder.orderings import Order, Ordering, OrderingRun, Request
 from gradorder_lab.errors import LabError
 
 RCAP_KEPT = 0.5
@@ -39,9 +39,10 @@ class Rcap(Ordering):
         with _numpy_seeded(request.generator):
             return Order(torch.tensor(self._peer.drawn(losses), dtype=torch.int64))
 
-    def num_kept(self, _request: Request) -> int | None:
-        """Each class is rounded up: known only when it is drawn."""
-        return None
+    def start(self, request: Request) -> OrderingRun:
+        """Start a run; each class is rounded up, so the length of an epoch is known only when it is drawn."""
+        del request
+        return OrderingRun(self, prunes=True)
 
 
 class _Datacull:

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 import gradorder as go
-from gradorder.parts import part_of
+from gradorder.checks import part_of
 from gradorder.schedules import Schedule
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
@@ -184,7 +184,7 @@ class Descent:
         if ordering.needs_scores:
             scores = torch.from_numpy(self.problem.gradient_norms(self.w))
             self.num_scored += self.problem.num_examples
-        generator = epoch_generator(self.seed, ordering.source_epoch(epoch))
+        generator = epoch_generator(self.seed, epoch)
         order = ordering(scores, epoch=epoch, generator=generator, num_examples=self.problem.num_examples)
         return order.numpy()
 

@@ -1,4 +1,4 @@
-"""One contract for every ordering: a new one joins by being listed in ORDERINGS."""
+"""One contract for every ordering: a new one joins by being listed in tests/support/every_ordering.py."""
 
 import dataclasses
 import inspect
@@ -8,43 +8,13 @@ import numpy as np
 import pytest
 import torch
 from asking import order_of
+from every_ordering import ORDERINGS
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gradorder as go
 from gradorder import orderings
 
-ORDERINGS = [
-    go.Descending(),
-    go.Ascending(),
-    go.Shuffled(),
-    go.ShuffledOnce(),
-    go.Sequential(),
-    go.PlackettLuce(),
-    go.PlackettLuce(temperature=0.1),
-    go.PlackettLuce(unbiased=True),
-    go.Revisiting(go.PlackettLuce()),
-    go.Revisiting(go.Shuffled(), every=3),
-    go.FlipFlop(go.Revisiting(go.Descending(), every=3)),
-    go.Revisiting(go.InfoBatch(10), every=4),
-    go.Undecided(go.PlackettLuce()),
-    go.Undecided(go.Revisiting(go.Descending())),
-    go.FlipFlop(go.Undecided(go.Revisiting(go.PlackettLuce(unbiased=True), every=5))),
-    go.Revisiting(go.Undecided(go.PlackettLuce(0.5, unbiased=True), floor=0.5)),
-    go.FlipFlop(go.Undecided(go.InfoBatch(10))),
-    go.Unlearned(),
-    go.Unlearned(every=2),
-    go.WithReplacement(),
-    go.BlockShuffled(4),
-    go.FlipFlop(go.BlockShuffled(3)),
-    go.InfoBatch(10),
-    go.FlipFlop(go.InfoBatch(4, ratio=0.2)),
-    go.GradientBalancing(),
-    go.GradientBalancing("pair"),
-    go.FlipFlop(go.Shuffled()),
-    go.FlipFlop(go.Descending()),
-    go.FlipFlop(go.PlackettLuce()),
-]
 scored = [ordering for ordering in ORDERINGS if ordering.needs_scores]
 every_ordering = pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
 every_scored = pytest.mark.parametrize("ordering", scored, ids=str)
@@ -59,9 +29,7 @@ def assert_is_an_order(ordering, order, epoch, num_examples):
     assert order.dtype == torch.int64
     assert set(order.tolist()) <= set(range(num_examples))
     assert 1 <= len(order) <= num_examples
-    request = go.Request(epoch, num_examples, generator())
-    assert ordering.num_kept(request) in (len(order), None)
-    assert len(order) == num_examples or ordering.num_kept(request) is None
+    assert len(order) == num_examples or ordering.start(go.Request(epoch, num_examples, generator())).prunes
     if ordering != go.WithReplacement():
         assert len(set(order.tolist())) == len(order)
 
@@ -197,15 +165,15 @@ def test_what_is_kept_is_what_was_promised(ordering):
     for keep, classes in [(0.5, None), (0.55, torch.tensor([0, 0, 1] * 8)), (None, torch.tensor([0, 1, 2, 3] * 6))]:
         request = go.Request(1, 24, generator(), classes=classes, keep=keep)
         try:
-            promised = ordering.num_kept(request)
+            prunes = ordering.start(request).prunes
         except ValueError as refusal:
             assert "must not be given" in str(refusal)  # noqa: PT017 - whether it is refused is up to the rule
             continue
         order = order_of(ordering, scores, num_examples=24, epoch=1, keep=keep, classes=classes)
-        if promised is None:
+        if prunes:
             assert 1 <= len(order.indices) <= 24
             continue
-        assert promised == len(order.indices)
+        assert request.num_kept == len(order.indices)
         groups = (
             [list(range(24))]
             if classes is None

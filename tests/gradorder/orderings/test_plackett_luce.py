@@ -6,7 +6,7 @@ import torch
 from asking import order_of
 
 import gradorder as go
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 
 
 def order(scores, temperature=1.0, seed=0):

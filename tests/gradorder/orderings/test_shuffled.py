@@ -1,7 +1,7 @@
 import torch
 
 import gradorder as go
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 
 
 def orders(ordering, seed, epochs, size=30):
@@ -9,7 +9,7 @@ def orders(ordering, seed, epochs, size=30):
         ordering(
             None,
             epoch=epoch,
-            generator=epoch_generator(seed, ordering.source_epoch(epoch)),
+            generator=epoch_generator(seed, epoch),
             num_examples=size,
         ).tolist()
         for epoch in epochs

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import gradorder as go
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 
 LEARNED, HARD = 0.02, 2.0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
 
 import gradorder as go
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 
 SCORES = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 7.0, 8.0, 6.0, 0.0])
 

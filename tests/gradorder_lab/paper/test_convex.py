@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradorder.seeding import epoch_generator
+from gradorder.orderings.ordering import epoch_generator
 from gradorder_lab.paper.convex import ORDERINGS, PROBLEMS, ConvexRecipe
 from gradorder_lab.training.step_sizes import SCHEDULES
 

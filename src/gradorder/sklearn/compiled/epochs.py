@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradorder.parts import ROUNDING
+from gradorder.checks import ROUNDING
 from gradorder.sklearn.compiled import models, updates
 from gradorder.sklearn.compiled.decorators import Array, MatrixRows, kept, part
 from gradorder.sklearn.compiled.models import (

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 import gradorder as go
 from gradorder.ranks import Ranks
-from gradorder.sampler.history import History, Recorder
+from gradorder.diagnostics.history import History, Recorder
 
 SIZE, BATCH, EPOCHS = 22, 4, 5
 ALONE = Ranks(num=1, rank=0, is_connected=False)

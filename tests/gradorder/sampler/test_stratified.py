@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gradorder as go
 from gradorder.sampler.labels import Classes
-from gradorder.sampler.layout import LAYOUTS, lay_out
+from gradorder.sampler.stratified import LAYOUTS, lay_out
 
 
 @st.composite

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gradorder.parts import part_of
+from gradorder.checks import part_of
 from gradorder.sklearn import compiled
 
 decimals = st.decimals(0, 1, places=4).map(float).filter(bool)

@@ -1,4 +1,4 @@
-"""Order -> batches: which position of the epoch each example takes.
+"""Order -> batches: the position of each example in the epoch, with stratified batches if there are classes.
 
 The epoch is one long sequence that the loader cuts into batches of `batch_size` (the last may be short), so a
 layout only rearranges the sequence. Three of them:
@@ -99,10 +99,15 @@ class _Seating:
         place_of[by_place] = np.arange(len(by_place))
 
         extra = _systematic(rest, total, num_batches)
-        is_taken = np.zeros((num_batches, len(by_place)), dtype=bool)  # of each batch, its seats by place
-        is_taken[:, place_of[round_of < whole[class_of]]] = True
-        is_taken[np.arange(num_batches)[:, None], place_of[(first_seat + whole)[extra]]] = True
-        seats = np.tile(by_place, num_batches)[is_taken.ravel()].reshape(num_batches, size)
+        # The places taken in each batch: those that every batch takes, and its further ones. The table has one entry
+        # per example, so memory does not grow with the number of classes.
+        taken = np.empty((num_batches, size), dtype=place_of.dtype)
+        shared = place_of[round_of < whole[class_of]]
+        taken[:, : len(shared)] = np.sort(shared)
+        if extra.shape[1]:
+            taken[:, len(shared) :] = place_of[(first_seat + whole)[extra]]
+            taken.sort(axis=1)
+        seats = by_place[taken]
         if extra.shape[1] == 1:  # all batches with the same further seat are alike
             is_last_class = extra[:, 0] == len(counts) - 1
             if is_last_class.any():

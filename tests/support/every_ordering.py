@@ -1,0 +1,35 @@
+"""Instances of every ordering of the library, on which the contract is tested."""
+
+import gradorder as go
+
+ORDERINGS = [
+    go.Descending(),
+    go.Ascending(),
+    go.Shuffled(),
+    go.ShuffledOnce(),
+    go.Sequential(),
+    go.PlackettLuce(),
+    go.PlackettLuce(temperature=0.1),
+    go.PlackettLuce(unbiased=True),
+    go.Revisiting(go.PlackettLuce()),
+    go.Revisiting(go.Shuffled(), every=3),
+    go.FlipFlop(go.Revisiting(go.Descending(), every=3)),
+    go.Revisiting(go.InfoBatch(10), every=4),
+    go.Undecided(go.PlackettLuce()),
+    go.Undecided(go.Revisiting(go.Descending())),
+    go.FlipFlop(go.Undecided(go.Revisiting(go.PlackettLuce(unbiased=True), every=5))),
+    go.Revisiting(go.Undecided(go.PlackettLuce(0.5, unbiased=True), floor=0.5)),
+    go.FlipFlop(go.Undecided(go.InfoBatch(10))),
+    go.Unlearned(),
+    go.Unlearned(every=2),
+    go.WithReplacement(),
+    go.BlockShuffled(4),
+    go.FlipFlop(go.BlockShuffled(3)),
+    go.InfoBatch(10),
+    go.FlipFlop(go.InfoBatch(4, ratio=0.2)),
+    go.GradientBalancing(),
+    go.GradientBalancing("pair"),
+    go.FlipFlop(go.Shuffled()),
+    go.FlipFlop(go.Descending()),
+    go.FlipFlop(go.PlackettLuce()),
+]
