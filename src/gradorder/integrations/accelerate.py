@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 from torch.utils.data import BatchSampler
 
-from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version, seed_workers
+from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version
 from gradorder.sampler import OrderedSampler
 
 check_version("accelerate", "1.9")
@@ -31,7 +31,9 @@ class OrderedLoader(DataLoaderShard):  # type: ignore[misc] # accelerate has no 
     _is_accelerate_prepared = True
 
     def __iter__(self) -> Iterator[Any]:
-        seed_workers(self.generator, self.batch_sampler.sampler.ordered)
+        # The seed of the workers, which torch would draw from the global generator: a resumed run iterates once more
+        # than an uninterrupted one, so that dropout would differ.
+        self.batch_sampler.sampler.ordered.seed_loader(self.generator)
         return super().__iter__()  # type: ignore[no-any-return]
 
 

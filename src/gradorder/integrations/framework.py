@@ -1,20 +1,15 @@
-"""What every plug-in needs: a version that works, a sampler that only the training loop plans, workers' seeds."""
+"""What every plug-in needs: a version that works, and a sampler that only the training loop plans."""
 
 import re
 from collections.abc import Iterator
 from importlib import metadata
 from typing import final
 
-import torch
 from torch.utils.data import DistributedSampler
 
 from gradorder.errors import RankError
 from gradorder.ranks import Ranks
 from gradorder.sampler import OrderedSampler
-from gradorder.seeding import epoch_generator
-
-_WORKERS = 2
-"""The stream of the seeds of a loader's workers, apart from the streams of the order and of its layout."""
 
 
 def check_version(package: str, oldest: str) -> None:
@@ -57,15 +52,6 @@ class PlannedSampler(DistributedSampler[int]):
 
     def __len__(self) -> int:
         return len(self.ordered)
-
-
-def seed_workers(generator: torch.Generator, sampler: OrderedSampler) -> None:
-    """Seed the generator of a loader for the sampler's epoch.
-
-    Without a generator of its own, a `DataLoader` draws the seed of its workers from the global generator each time
-    that it is iterated. A resumed run iterates it once more than an uninterrupted run, so dropout would differ.
-    """
-    generator.manual_seed(epoch_generator(sampler.seed, sampler.epoch, _WORKERS).initial_seed())
 
 
 def check_same_dataset(sampler: OrderedSampler, advice: str) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from gradorder.errors import UnknownStepsError
-from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version, seed_workers
+from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version
 from gradorder.integrations.random_state import RandomState
 from gradorder.progress_lr import ProgressLR
 from gradorder.sampler import OrderedSampler
@@ -35,7 +35,8 @@ class OrderedLoader(DataLoader[Any]):
     """The loader that `ordered_loader` returns."""
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override] # torch names a class of its own
-        seed_workers(cast("torch.Generator", self.generator), cast("PlannedSampler", self.sampler).ordered)
+        # Not from the global generator: a resumed run iterates once more, so that dropout would differ.
+        cast("PlannedSampler", self.sampler).ordered.seed_loader(cast("torch.Generator", self.generator))
         return super().__iter__()
 
 
@@ -118,7 +119,7 @@ class OrderedTraining(Callback):
             self._plan(trainer, pl_module)
         self._tell_length(trainer)
         trainer.fit_loop.max_batches = min(trainer.fit_loop.max_batches, num_loaded)
-        self._seed_workers(trainer)
+        self._seed_loader(trainer)
         _iterate_again(trainer)
         RandomState().load_state_dict(loaded["random"])
 
@@ -184,14 +185,14 @@ class OrderedTraining(Callback):
 
         sampler = sampler_of(trainer)
         sampler.set_epoch(trainer.current_epoch, scores=None if self.score is None else scores)
-        self._seed_workers(trainer)
+        self._seed_loader(trainer)
 
-    def _seed_workers(self, trainer: Trainer) -> None:
+    def _seed_loader(self, trainer: Trainer) -> None:
         """Give the user's loader a generator for the seeds of its workers, unless it has one."""
         loader = _loader_of(trainer)
         loader.generator = loader.generator or self._generator
         if loader.generator is self._generator:
-            seed_workers(self._generator, sampler_of(trainer))
+            sampler_of(trainer).seed_loader(self._generator)
 
     def _check_reloaded(self, trainer: Trainer) -> None:
         if sampler_of(trainer) is not self._sampler:

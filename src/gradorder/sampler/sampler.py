@@ -196,11 +196,6 @@ class OrderedSampler(DistributedSampler[int]):
     def _num_consumed(self) -> int:
         return self._position.steps if self._is_stepped else self._position.num_used
 
-    @property
-    def needs_scores(self) -> bool:
-        """True if the ordering needs scores, from `set_epoch` or from `step`."""
-        return self._run.planner.ordering.needs_scores
-
     # ---------------------------------------------------------------- planning
 
     def set_epoch(self, epoch: int, scores: Scores | None = None) -> None:
