@@ -1,7 +1,8 @@
 """Does a run that was killed and resumed see the same examples, and end with the same weights?
 
-Every training of `resume_trainings.py` is run once without interruption, and killed (SIGKILL) and resumed in the middle
-and at the end of its second epoch, with 0 and 2 workers, on 1 and 2 processes, and saved on 2 and resumed on 1.
+Every training of `resume_trainings.py` is run once without interruption. Then it is killed (SIGKILL) and resumed, in the
+second epoch and at the end of the first, with 0 and 2 workers, on 1 and 2 processes, and saved on 2 and resumed on 1.
+Ray Train joins if `ray` is installed.
 
     python benchmarks/resume_matrix.py            # writes results/resume.csv and the tables of docs/resume.md
     python benchmarks/resume_matrix.py --table    # writes only the tables, from results/resume.csv
@@ -9,6 +10,7 @@ and at the end of its second epoch, with 0 and 2 workers, on 1 and 2 processes, 
 
 import argparse
 import csv
+import importlib.util
 import multiprocessing
 import os
 import shutil
@@ -17,6 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from itertools import product
@@ -24,7 +27,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from resume_trainings import BATCH, SIZE, TRAININGS, Run
+from resume_trainings import BATCH, SIZE, TRAININGS, Run, ray_worker
 
 from gradorder_lab.runs.origin import facts
 
@@ -33,11 +36,11 @@ RESULTS = ROOT / "results" / "resume.csv"
 PAGE = ROOT / "docs" / "resume.md"
 MARKS = ("<!-- matrix: begin -->", "<!-- matrix: end -->")
 STEPS = SIZE // BATCH
-STOPS = {"in the epoch": STEPS + 2, "end of epoch": 2 * STEPS}
+STOPS = {"end of epoch": STEPS, "in the epoch": STEPS + 2}
 WORLDS = ((1, 1), (2, 2), (2, 1))
 TIMEOUT = 120
 CONTEXT = multiprocessing.get_context("fork")
-ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled"}
+ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled()"}
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,29 @@ def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
     return ended(folder, 2)
 
 
+def ray_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
+    """Ray Train starts its workers again after one of them was killed."""
+    for setting, world in product(ELASTIC.values(), (1, 2)):
+        with tempfile.TemporaryDirectory() as place:
+            straight = _in_ray(setting, Path(place) / "straight", world, 0)
+            resumed = _in_ray(setting, Path(place) / "killed", world, STOPS["in the epoch"])
+        found = outcome(straight, Ended([], None), resumed, same_world=True)
+        yield row("ray", setting, "restart", 0, str(world), *found)
+
+
+def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
+    from ray import train  # noqa: PLC0415 - only if it is installed
+    from ray.train.torch import TorchTrainer  # noqa: PLC0415
+
+    folder.mkdir()
+    run = train.RunConfig(storage_path=str(folder / "ray"), failure_config=train.FailureConfig(max_failures=1))
+    config = {"setting": setting, "folder": str(folder), "stop": stop}
+    scaling = train.ScalingConfig(num_workers=world)
+    with suppress(Exception):  # what it left behind tells
+        TorchTrainer(ray_worker, train_loop_config=config, scaling_config=scaling, run_config=run).fit()
+    return ended(folder, world)
+
+
 # -------------------------------------------------------------------- showing
 
 HEADER = "| | workers | 1 process | 2 processes | saved on 2, resumed on 1 |"
@@ -256,6 +282,10 @@ def main() -> None:
                 print(*asdict(cell).values(), sep=", ", flush=True)
     if chosen.only in "torchrun":
         for cell in elastic_cells(new_row):
+            cells.append(cell)
+            print(*asdict(cell).values(), sep=", ", flush=True)
+    if importlib.util.find_spec("ray") is not None and chosen.only in "ray":
+        for cell in ray_cells(new_row):
             cells.append(cell)
             print(*asdict(cell).values(), sep=", ", flush=True)
     if chosen.only:

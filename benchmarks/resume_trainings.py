@@ -44,9 +44,10 @@ def shuffled(dataset: Any, batch_size: int) -> go.OrderedSampler:  # noqa: ANN40
     return go.OrderedSampler(dataset, batch_size, ordering=go.Shuffled(), epochs=EPOCHS, seed=SEED)
 
 
-def recommended(dataset: Any, batch_size: int) -> go.OrderedSampler:  # noqa: ANN401 - any map-style dataset
-    """The default of gradorder."""
-    return go.recommended(dataset, batch_size, epochs=EPOCHS, seed=SEED)
+def by_loss(dataset: Any, batch_size: int) -> go.OrderedSampler:  # noqa: ANN401 - any map-style dataset
+    """The examples of high loss, so that a resumed run needs the losses of the run before it."""
+    ordering = go.PlackettLuce()
+    return go.OrderedSampler(dataset, batch_size, ordering=ordering, keep=0.75, start_epoch=1, epochs=EPOCHS, seed=SEED)
 
 
 class Examples(Dataset[dict[str, torch.Tensor]]):
@@ -89,6 +90,8 @@ class Run:
     folder: Path
     num_workers: int = 0
     stop_after: int | None = None
+    wrap: Callable[[Any], Any] = lambda loader: loader
+    """What a framework puts around a loader."""
 
     @property
     def rank(self) -> int:
@@ -179,7 +182,7 @@ def torch_plain(run: Run, *, kind: str) -> None:
             sampler.set_epoch(current)
         skips = done if is_resumed and kind != "StatefulDataLoader" else 0
         place = done if is_resumed else 0
-        for number, batch in enumerate(loader):
+        for number, batch in enumerate(run.wrap(loader)):
             if number < skips:
                 continue
             if is_resumed:
@@ -213,7 +216,7 @@ def torch_ordered(run: Run, *, new_sampler: NewSampler) -> None:
     model = DistributedDataParallel(network) if dist.is_initialized() else network
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     sampler = new_sampler(data, BATCH)
-    loader = sampler.loader(data, **run.workers)
+    loader = run.wrap(sampler.loader(data, **run.workers))
     torch.manual_seed(SEED + run.rank)
     step = 0
     if run.checkpoint.exists():
@@ -476,25 +479,36 @@ TRAININGS: dict[tuple[str, str], Callable[[Run], None]] = {
     ("torch", "DataLoader(shuffle=True), batches skipped"): partial(torch_plain, kind="DataLoader"),
     ("torch", "DistributedSampler, batches skipped"): partial(torch_plain, kind="DistributedSampler"),
     ("torch", "StatefulDataLoader"): partial(torch_plain, kind="StatefulDataLoader"),
-    ("torch", "gradorder, Shuffled"): partial(torch_ordered, new_sampler=shuffled),
-    ("torch", "gradorder, recommended"): partial(torch_ordered, new_sampler=recommended),
+    ("torch", "gradorder, Shuffled()"): partial(torch_ordered, new_sampler=shuffled),
+    ("torch", "gradorder, PlackettLuce(), keep=0.75"): partial(torch_ordered, new_sampler=by_loss),
     ("accelerate", "shuffle=True, skip_first_batches"): partial(accelerate_plain, kind="shuffle"),
     ("accelerate", "use_seedable_sampler, skip_first_batches"): partial(accelerate_plain, kind="use_seedable_sampler"),
     ("accelerate", "use_stateful_dataloader"): partial(accelerate_plain, kind="use_stateful_dataloader"),
-    ("accelerate", "gradorder, Shuffled"): partial(accelerate_ordered, new_sampler=shuffled),
-    ("accelerate", "gradorder, recommended"): partial(accelerate_ordered, new_sampler=recommended),
+    ("accelerate", "gradorder, Shuffled()"): partial(accelerate_ordered, new_sampler=shuffled),
+    ("accelerate", "gradorder, PlackettLuce(), keep=0.75"): partial(accelerate_ordered, new_sampler=by_loss),
     ("lightning", "shuffle=True"): partial(lightning_plain, kind="DataLoader"),
     ("lightning", "StatefulDataLoader"): partial(lightning_plain, kind="StatefulDataLoader"),
-    ("lightning", "gradorder, Shuffled"): partial(lightning_ordered, new_sampler=shuffled),
-    ("lightning", "gradorder, recommended"): partial(lightning_ordered, new_sampler=recommended),
+    ("lightning", "gradorder, Shuffled()"): partial(lightning_ordered, new_sampler=shuffled),
+    ("lightning", "gradorder, PlackettLuce(), keep=0.75"): partial(lightning_ordered, new_sampler=by_loss),
     ("fabric", "shuffle=True, batches skipped"): partial(fabric_training, new_sampler=None),
-    ("fabric", "gradorder, Shuffled"): partial(fabric_training, new_sampler=shuffled),
-    ("fabric", "gradorder, recommended"): partial(fabric_training, new_sampler=recommended),
+    ("fabric", "gradorder, Shuffled()"): partial(fabric_training, new_sampler=shuffled),
+    ("fabric", "gradorder, PlackettLuce(), keep=0.75"): partial(fabric_training, new_sampler=by_loss),
     ("transformers", "Trainer"): partial(transformers_training, new_sampler=None),
-    ("transformers", "gradorder, Shuffled"): partial(transformers_training, new_sampler=shuffled),
-    ("transformers", "gradorder, recommended"): partial(transformers_training, new_sampler=recommended),
+    ("transformers", "gradorder, Shuffled()"): partial(transformers_training, new_sampler=shuffled),
+    ("transformers", "gradorder, PlackettLuce(), keep=0.75"): partial(transformers_training, new_sampler=by_loss),
 }
 """By framework and the way that the data is loaded."""
+
+
+def ray_worker(config: dict[str, Any]) -> None:
+    """One process of Ray Train, which starts it again after its death; its loader prefetches a batch."""
+    from ray.train.torch import prepare_data_loader  # noqa: PLC0415 - only if it is installed
+
+    torch.set_num_threads(1)
+    run = Run(Path(config["folder"]), wrap=partial(prepare_data_loader, add_dist_sampler=False))
+    if config["stop"] and not run.checkpoint.exists():
+        run.stop_after = config["stop"]
+    TRAININGS["torch", config["setting"]](run)
 
 
 def main() -> None:
