@@ -1,7 +1,7 @@
 """The trainings of the resume matrix: one small network with dropout, in every framework, plain and with gradorder.
 
-Every training saves a checkpoint after each step, continues from it if there is one, and kills itself after the step
-that it is told. `torchrun resume_trainings.py NAME FOLDER WORKERS STOP` runs one of them with elastic restarts.
+Every training saves a checkpoint after the step that it is told, and kills itself then. It continues from a checkpoint
+if there is one. `torchrun resume_trainings.py NAME FOLDER WORKERS STOP` runs one of them with elastic restarts.
 """
 
 import json
@@ -136,12 +136,11 @@ class Run:
         if path.exists():
             torch.set_rng_state(torch.load(path, weights_only=True))
 
-    def saved(self, step: int) -> None:
-        """Die here if it is time; everything is saved on every rank."""
+    def die(self) -> None:
+        """Kill this process, once every rank has saved everything."""
         if dist.is_initialized():
             dist.barrier()
-        if step == self.stop_after:
-            os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def finish(self, model: nn.Module) -> None:
         """Save the weights."""
@@ -190,13 +189,11 @@ def torch_plain(run: Run, *, kind: str) -> None:
                 is_resumed = False
             _update(run, model, optimizer, batch)
             step, place = step + 1, place + 1
-            state = {
-                "model": network.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "place": (current, place, step),
-            }
-            run.save(state | ({"loader": loader.state_dict()} if kind == "StatefulDataLoader" else {}))
-            run.saved(step)
+            if step == run.stop_after:
+                state = {"model": network.state_dict(), "optimizer": optimizer.state_dict()}
+                state["place"] = (current, place, step)
+                run.save(state | ({"loader": loader.state_dict()} if kind == "StatefulDataLoader" else {}))
+                run.die()
     run.finish(network)
 
 
@@ -231,9 +228,10 @@ def torch_ordered(run: Run, *, new_sampler: NewSampler) -> None:
         for batch in loader:
             sampler.step(_update(run, model, optimizer, batch))
             step += 1
-            state = {"model": network.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
-            run.save(state | {"sampler": sampler.state_dict()})
-            run.saved(step)
+            if step == run.stop_after:
+                state = {"model": network.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+                run.save(state | {"sampler": sampler.state_dict()})
+                run.die()
     run.finish(network)
 
 
@@ -279,8 +277,9 @@ def accelerate_plain(run: Run, *, kind: str) -> None:
             accelerator.backward(outputs["loss"])
             optimizer.step()
             place.done, place.step = place.done + 1, place.step + 1
-            accelerator.save_state(str(run.checkpoint))
-            run.saved(place.step)
+            if place.step == run.stop_after:
+                accelerator.save_state(str(run.checkpoint))
+                run.die()
     run.finish(network)
 
 
@@ -321,8 +320,9 @@ def accelerate_ordered(run: Run, *, new_sampler: NewSampler) -> None:
             optimizer.step()
             sampler.step(outputs["losses"].detach())
             place.step += 1
-            accelerator.save_state(str(run.checkpoint))
-            run.saved(place.step)
+            if place.step == run.stop_after:
+                accelerator.save_state(str(run.checkpoint))
+                run.die()
     run.finish(network)
 
 
@@ -352,9 +352,10 @@ class _Module(LightningModule):
 
 class _SaveAndDie(Callback):
     def on_train_batch_end(self, trainer: LightningTrainer, pl_module: LightningModule, *_: Any) -> None:  # noqa: ANN401
-        run = pl_module.run
-        trainer.save_checkpoint(run.checkpoint)
-        run.saved(trainer.global_step)  # type: ignore[operator] # the module's
+        run: Any = pl_module.run
+        if trainer.global_step == run.stop_after:
+            trainer.save_checkpoint(run.checkpoint)
+            run.die()
 
 
 def _fit(run: Run, module: _Module, *callbacks: Callback) -> None:
@@ -422,8 +423,9 @@ def fabric_training(run: Run, *, new_sampler: NewSampler | None) -> None:
             if sampler is not None:
                 sampler.step(outputs["losses"].detach())
             place.epoch, place.done, place.step = epoch, number + 1, place.step + 1
-            fabric.save(run.checkpoint, state)
-            run.saved(place.step)
+            if place.step == run.stop_after:
+                fabric.save(run.checkpoint, state)
+                run.die()
         first = 0
     run.finish(network)
 
@@ -438,7 +440,7 @@ class _Die(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         del args, control
         (self.run.folder / "last").write_text(str(state.global_step))
-        self.run.saved(state.global_step)
+        self.run.die()
 
 
 def transformers_training(run: Run, *, new_sampler: NewSampler | None) -> None:
@@ -457,8 +459,8 @@ def transformers_training(run: Run, *, new_sampler: NewSampler | None) -> None:
         per_device_train_batch_size=run.batch_size,
         learning_rate=0.01,
         lr_scheduler_type="constant",
-        save_strategy="steps",
-        save_steps=1,
+        save_strategy="no" if run.stop_after is None else "steps",
+        save_steps=run.stop_after or 1,
         remove_unused_columns=False,
         report_to=[],
         disable_tqdm=True,
