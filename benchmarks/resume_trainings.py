@@ -152,7 +152,7 @@ class Run:
 # -------------------------------------------------------------------- plain torch
 
 
-def torch_plain(run: Run, *, kind: str) -> None:
+def torch_plain(run: Run, *, kind: str) -> None:  # noqa: C901 - the loop as users write it
     """A loop that saves the epoch and the batch, and skips batches after a resume."""
     data, network = Examples(), new_network()
     sampler = DistributedSampler(data, seed=SEED) if dist.is_initialized() else None
