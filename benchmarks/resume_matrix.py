@@ -1,8 +1,8 @@
 """Does a run that was killed and resumed see the same examples, and end with the same weights?
 
 Every training of `resume_trainings.py` is run once without interruption. Then it is killed (SIGKILL) and resumed, in
-the second epoch and at the end of the first, with 0 and 2 workers, on 1 and 2 processes, and saved on 2 and resumed
-on 1. Ray Train joins if `ray` is installed.
+the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and saved on 2 and resumed on
+1. Ray Train joins if `ray` is installed.
 
     python benchmarks/resume_matrix.py            # writes results/resume.csv and the tables of docs/resume.md
     python benchmarks/resume_matrix.py --table    # writes only the tables, from results/resume.csv
@@ -143,6 +143,8 @@ def cells_of(name: tuple[str, str], workers: int, row: Callable[..., Cell]) -> I
             run_training(name, world, folder, workers, None)
             straights[world] = ended(folder, world)
         for stop, step in STOPS.items():
+            if workers and stop == "end of epoch":
+                continue  # no worker has prefetched anything
             killed = {}
             for world in (1, 2):
                 folder = Path(place) / f"{stop}{world}"
