@@ -1,4 +1,4 @@
-"""Every framework is killed (SIGKILL) within an epoch and resumed: the same examples and, with dropout, the same weights.
+"""Every framework is killed (SIGKILL) within an epoch and resumed: the same examples and, despite dropout, weights.
 
 The trainings are those of benchmarks/resume_matrix.py, whose matrix has more of them.
 """
