@@ -48,3 +48,17 @@ def test_a_killed_run_with_dropout_is_resumed_to_the_bit(tmp_path, framework):
     assert len(straight.batches) == 16
     found = loaded("resume_matrix").outcome(straight, before, after, same_world=True)
     assert found == ("same", "same")
+
+
+def test_the_tables_of_the_page_are_those_of_the_rows():
+    matrix = loaded("resume_matrix")
+    text = matrix.PAGE.read_text()
+    begin, end = matrix.MARKS
+    assert text.split(begin)[1].split(end)[0].strip() == matrix.tables(matrix.read_cells()).strip()
+
+
+def test_every_row_with_gradorder_is_the_same_run():
+    ordered = [cell for cell in loaded("resume_matrix").read_cells() if cell.setting.startswith("gradorder")]
+    assert {cell.framework for cell in ordered} >= {*FRAMEWORKS}
+    assert {cell.examples for cell in ordered} == {"same"}
+    assert {cell.weights for cell in ordered} == {"same", "-"}
