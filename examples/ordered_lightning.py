@@ -36,7 +36,7 @@ class Classifier(LightningModule):
     def train_dataloader(self) -> DataLoader[Any]:
         """The loader, with an order."""
         self.sampler = go.recommended(self.train_set, batch_size=64, epochs=self.epochs)
-        return DataLoader(self.train_set, self.sampler.loader_batch_size, sampler=self.sampler)
+        return self.sampler.loader(self.train_set)
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], _index: int) -> dict[str, torch.Tensor]:
         """The loss, and what the sampler remembers."""
@@ -59,7 +59,7 @@ class Classifier(LightningModule):
         return accuracy
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
-        """The step size follows the run's progress."""
+        """The learning rate follows the run's progress."""
         optimizer = torch.optim.SGD(self.parameters(), lr=0.03, momentum=0.9)
         scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer))
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]

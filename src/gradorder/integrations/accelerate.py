@@ -1,16 +1,17 @@
-"""Accelerate: a loader that `accelerator.prepare` leaves as it is.
+"""Accelerate: a loader that `accelerator.prepare` returns unchanged.
 
-`prepare` cuts every loader's batches into shards of its own, and repeats examples until they are even. The slices of an
-`OrderedSampler` are the shards already, so the loader here comes prepared: on the accelerator's device, and known to it
-for gradient accumulation. `split_batches` makes no difference to it.
+`prepare` splits the batches of every loader over the processes, and repeats examples until all have equally many. The
+slices of an `OrderedSampler` are split already, so the loader here comes prepared: it moves batches to the device of
+the accelerator, and the accelerator knows it for gradient accumulation. `split_batches` has no effect on it.
 """
 
+from collections.abc import Iterator
 from typing import Any, final
 
+import torch
 from torch.utils.data import BatchSampler
 
-from gradorder.integrations.planned import PlannedSampler
-from gradorder.integrations.versions import check_version
+from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version
 from gradorder.sampler import OrderedSampler
 
 check_version("accelerate", "1.9")
@@ -25,9 +26,15 @@ except ModuleNotFoundError as error:
 
 @final
 class OrderedLoader(DataLoaderShard):  # type: ignore[misc] # accelerate has no types
-    """What `ordered_loader` gives."""
+    """The loader that `ordered_loader` returns."""
 
     _is_accelerate_prepared = True
+
+    def __iter__(self) -> Iterator[Any]:
+        # The seed of the workers, which torch would draw from the global generator: a resumed run iterates once more
+        # than an uninterrupted one, so that dropout would differ.
+        self.batch_sampler.sampler.ordered.seed_loader(self.generator)
+        return super().__iter__()  # type: ignore[no-any-return]
 
 
 def ordered_loader(
@@ -36,25 +43,27 @@ def ordered_loader(
     sampler: OrderedSampler,
     **settings: Any,  # noqa: ANN401 - for DataLoader
 ) -> OrderedLoader:
-    """This process's batches, on the accelerator's device; `accelerator.prepare` gives it back unchanged.
+    """Return a loader of this process's batches on the accelerator's device; `accelerator.prepare` leaves it as it is.
 
     Args:
-        accelerator: the run's.
-        dataset: what the sampler orders.
-        sampler: built after the accelerator, planned by the training loop with `sampler.set_epoch`.
-        settings: for `DataLoader`, all but batch size and order.
+        accelerator: the accelerator of the run.
+        dataset: the dataset that the sampler orders.
+        sampler: built after the accelerator. The training loop calls `sampler.set_epoch`. For checkpoints, call
+            `accelerator.register_for_checkpointing(sampler)`.
+        settings: settings of `DataLoader`, except batch size, order and generator.
     """
     if sampler.num_replicas != accelerator.num_processes:
         raise ValueError(
             f"sampler must be built for the accelerator's {accelerator.num_processes} processes, got one for "
             f"{sampler.num_replicas}: build it after the Accelerator"
         )
-    batches = BatchSampler(PlannedSampler(sampler), sampler.loader_batch_size, drop_last=False)
+    check_same_dataset(sampler, "Load all of it on every process: accelerate does not split it before the sampler")
     return OrderedLoader(
         dataset,
         device=accelerator.device if accelerator.device_placement else None,
-        batch_sampler=batches,
-        # Nothing is padded, so nothing is to be cut off when results are gathered.
+        batch_sampler=BatchSampler(PlannedSampler(sampler), sampler.loader_batch_size, drop_last=False),
+        generator=torch.Generator(),
+        # No example is repeated, so `gather_for_metrics` must not drop any.
         _drop_last=True,
         **settings,
     )

@@ -1,8 +1,8 @@
-"""Hugging Face `transformers.Trainer`: a mixin that carries scoring, planning, recording and state.
+"""Hugging Face `transformers.Trainer`: a subclass that scores, plans, records and saves.
 
-`Trainer` re-shards the loader, skips batches on resume although the sampler already stands behind them, and takes every
-epoch to be as long as the first. The mixin gives it the planned batches, the place from the checkpoint, and the length
-of each epoch.
+`Trainer` splits the batches of its loader over the processes, skips batches on resume although the sampler has done so
+already, and takes every epoch to be as long as the first. `OrderedTrainer` gives it the planned batches, the position
+from the checkpoint, and the length of each epoch.
 """
 
 import math
@@ -14,20 +14,20 @@ from typing import Any, cast
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from gradorder.errors import UnknownStepsError
-from gradorder.integrations.versions import check_version
+from gradorder.integrations.framework import check_version
 from gradorder.losses import token_losses
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
 
 check_version("transformers", "5.3")
 try:
-    from transformers import Trainer
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
     from gradorder.integrations.accelerate import ordered_loader
+    from gradorder.integrations.transformers_loop import EpochByEpochTrainer
 except ModuleNotFoundError as error:
     raise ImportError(
         'gradorder.integrations.transformers needs transformers: pip install "gradorder[transformers]"'
@@ -44,14 +44,14 @@ _LOADER_SETTINGS = (
     "persistent_workers",
     "prefetch_factor",
 )
-"""What of Trainer's own loader stays."""
+"""The settings of Trainer's own loader that are kept."""
 
 Record = Callable[[Mapping[str, Any], Any], torch.Tensor]
 """From the inputs and outputs of a training step to one score per example, shape (B,)."""
 
 
 def causal_losses(model: nn.Module, batch: Mapping[str, Any]) -> torch.Tensor:
-    """The mean loss of each example's tokens under a causal language model, shape (B,); labels of -100 are left out.
+    """Return the mean loss of each example's tokens under a causal language model, shape (B,), without labels of -100.
 
     For the scores of this library: `GradientNorm(causal_losses)`.
     """
@@ -60,30 +60,44 @@ def causal_losses(model: nn.Module, batch: Mapping[str, Any]) -> torch.Tensor:
 
 
 def causal_losses_of_outputs(batch: Mapping[str, Any], outputs: Any) -> torch.Tensor:  # noqa: ANN401 - a ModelOutput
-    """The same out of a training step's own outputs, `token_losses` of their logits: no extra pass, for `record`."""
-    return token_losses(outputs.logits, batch["labels"])
+    """Return the same from the outputs of a training step, for `record`: the `token_losses` of their logits.
+
+    Raises:
+        ValueError: the outputs have no logits.
+    """
+    logits = getattr(outputs, "logits", None)
+    if logits is None:
+        raise ValueError(
+            f"causal_losses_of_outputs needs logits, and {type(outputs).__name__} has none. TRL's trainers have none: "
+            "use gradorder.integrations.trl.OrderedSFTTrainer without record, or with another of them, such as "
+            "DPOTrainer, pass record=f, where f(batch, outputs) gives one number per example from outputs.log_probs"
+        )
+    return token_losses(logits, batch["labels"])
 
 
-class OrderedTrainer(Trainer):
+class OrderedTrainer(EpochByEpochTrainer):
     """`transformers.Trainer` with an order; for a subclass of it, `class Mine(OrderedTrainer, ItsTrainer): ...`.
 
     Args:
         order: settings of `OrderedSampler` (ordering, keep, start_epoch, labels, ...), or a function that makes a
-            sampler of dataset and batch size, such as `partial(go.recommended, epochs=3)`. The batch size is the
-            trainer's, over all processes; so are, of settings, seed, `drop_last` and epochs, if not given. A function
-            gives its own: the trainer's `seed` is not the sampler's then.
-        score: what the examples are scored by before each epoch that needs it.
-        record: without `score`, what is remembered of each training step: a function of its inputs and of what the
-            model gave for them in the pass that the loss comes from.
-        scoring: further arguments of `score_dataset`; `collate_fn` is the training loader's if not given.
+            sampler from dataset and batch size, such as `partial(go.recommended, epochs=3)`. The batch size is that of
+            the trainer, over all processes. Settings may leave out seed, `drop_last` and epochs: then they are the
+            trainer's. A function makes its own choice: the trainer's `seed` is not the sampler's then.
+        score: computes the scores of all examples before each epoch that needs them.
+        record: without `score`, computes the scores to remember from each training step: a function of its inputs and
+            of the outputs of the model, from the same pass as the loss.
+        scoring: further arguments of `score_dataset`; `collate_fn` is that of the training loader by default.
 
-    Checkpoints hold the sampler's place, also within an epoch, and a resumed run continues there. The number of steps,
-    for the scheduler too, counts each epoch as long as it will be. Where an ordering such as `go.recommended`'s decides
-    epoch by epoch what to leave out, the trainer counts complete epochs, and its scheduler follows the run's progress.
+    Checkpoints contain the sampler's position, also within an epoch. A resumed run is the same run, also with dropout.
+    The number of steps, also for the scheduler, counts each epoch as long as it will be. If an ordering, such as that
+    of `go.recommended`, decides epoch by epoch what to skip, the trainer counts complete epochs, and its scheduler
+    follows the progress of the run.
 
     Raises:
-        ValueError: when training begins, if the sampler has other epochs than `num_train_epochs`, or a function does
-            not make it as `dataloader_drop_last` or `data_seed` ask for.
+        ValueError: when training begins, if the ordering needs scores and there is neither `score` nor `record`; if the
+            trainer's own sampler repeats examples or groups them by length; if the sampler has other epochs than
+            `num_train_epochs`; or if a function does not make it as `dataloader_drop_last` or `data_seed` ask for.
+        RuntimeError: a subclass computes its loss without `super().compute_loss`, so that nothing can be recorded.
     """
 
     def __init__(
@@ -99,21 +113,45 @@ class OrderedTrainer(Trainer):
         self.score, self.record, self.scoring = score, record, dict(scoring or {})
         self.ordered_sampler: OrderedSampler | None = None
         self._loader: DataLoader[Any] | None = None
-        self._is_in_training_step = False
-        self._recorded: torch.Tensor | None = None
+        self._step: _RecordedStep | None = None
         self._steps_are_known = True
         super().__init__(*args, **kwargs)
 
     # ---------------------------------------------------------------- the loader
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Trainer's own loader, with the sampler's batches instead of those that it would cut again."""
+        """Trainer's own loader, with the sampler's batches."""
+        strategy = getattr(self.args, "train_sampling_strategy", "random")
+        if strategy != "random":
+            raise ValueError(
+                f'train_sampling_strategy must be "random" with an order, got "{strategy}": the order decides which '
+                "examples share a batch. Leave it out of TrainingArguments, or use Trainer without an order"
+            )
         own = super().get_train_dataloader()
+        self.check_own_loader(own)
         batch_size = self.get_total_train_batch_size(self.args) // self.args.gradient_accumulation_steps
         self.ordered_sampler = self._new_sampler(own.dataset, batch_size)
+        self._check_scores(self.ordered_sampler)
         settings = {name: getattr(own, name) for name in _LOADER_SETTINGS}
         self._loader = ordered_loader(self.accelerator, own.dataset, self.ordered_sampler, **settings)
         return self._loader
+
+    def check_own_loader(self, loader: DataLoader[Any]) -> None:
+        """Refuse a trainer whose own sampler repeats examples, as GRPO's does to compare answers to one prompt."""
+        if _repeats_examples(loader):
+            raise ValueError(
+                f"{type(self).__name__} cannot have an order: the trainer's own sampler repeats examples in an epoch, "
+                "such as one prompt for each of its generations, and an order would tear them apart. Use the trainer "
+                "without OrderedTrainer, or the class that gradorder.integrations.trl has for it"
+            )
+
+    def _check_scores(self, sampler: OrderedSampler) -> None:
+        if sampler.needs_scores and self.score is None and self.record is None:
+            raise ValueError(
+                f"score or record must be given, because {sampler} orders by scores: pass for example "
+                "record=causal_losses_of_outputs, which remembers the losses of training itself, or, for plain "
+                'shuffling, order={"ordering": go.Shuffled()}'
+            )
 
     def _new_sampler(self, dataset: Any, batch_size: int) -> OrderedSampler:  # noqa: ANN401 - any map-style dataset
         args = self.args
@@ -131,29 +169,33 @@ class OrderedTrainer(Trainer):
 
     # ---------------------------------------------------------------- planning
 
-    def set_initial_training_values(self, args: Any, dataloader: DataLoader[Any]) -> tuple[Any, ...]:  # noqa: ANN401
-        """Trainer's own, with the epochs as long as they will be."""
+    def run_length(self) -> tuple[int, int]:
+        """The number of epochs, and of optimizer steps."""
+        args = self.args
         if self.score is None:
             self._sampler().set_epoch(0)  # nothing is remembered yet: complete, and to be counted so
-        values = list(super().set_initial_training_values(args, dataloader))
         if args.max_steps > 0:
-            values[0], values[6] = self._num_epochs(args.max_steps), args.max_steps
-        else:
-            whole, part = divmod(args.num_train_epochs, 1)
-            steps = sum(self._num_updates(epoch) for epoch in range(int(whole)))
-            values[6] = steps + math.ceil(part * self._num_updates(int(whole))) if part else steps
-            if part and not self._steps_are_known:
-                raise ValueError(
-                    f"num_train_epochs must be whole with {self._sampler()}, got {args.num_train_epochs}: where an "
-                    "epoch ends is known only when it begins"
-                )
-            epochs, trained = self._sampler().epochs, math.ceil(args.num_train_epochs)
-            if epochs not in {None, trained}:
-                raise ValueError(
-                    f"order must make a sampler with epochs={trained}, as num_train_epochs is "
-                    f"{args.num_train_epochs:g}, got epochs={epochs}: its progress would end at another place"
-                )
-        return tuple(values)
+            return self._num_epochs(args.max_steps), args.max_steps
+        whole, part = divmod(args.num_train_epochs, 1)
+        steps = sum(self._num_updates(epoch) for epoch in range(int(whole)))
+        if part:
+            steps += math.ceil(part * self._num_updates(int(whole)))
+        epochs = math.ceil(args.num_train_epochs)
+        self._check_epochs(epochs, is_partial=part > 0)
+        return epochs, steps
+
+    def _check_epochs(self, epochs: int, *, is_partial: bool) -> None:
+        sampler, given = self._sampler(), self.args.num_train_epochs
+        if is_partial and not self._steps_are_known:
+            raise ValueError(
+                f"num_train_epochs must be whole with {sampler}, got {given}: where an epoch ends is known only when "
+                "it begins. Use a whole number, or max_steps"
+            )
+        if sampler.epochs not in {None, epochs}:
+            raise ValueError(
+                f"order must make a sampler with epochs={epochs}, as num_train_epochs is {given:g}, got "
+                f"epochs={sampler.epochs}: its progress would end at another place"
+            )
 
     def _num_epochs(self, max_steps: int) -> int:
         epoch = steps = 0
@@ -163,7 +205,7 @@ class OrderedTrainer(Trainer):
         return epoch if self._steps_are_known else max_steps  # an epoch has a step at least
 
     def _num_updates(self, epoch: int) -> int:
-        """Optimizer steps of an epoch; of a complete one, where only its plan will tell what is left out."""
+        """Optimizer steps of an epoch; those of a complete one if only its plan will tell."""
         sampler = self._sampler()
         try:
             num_steps = sampler.num_steps(epoch, epoch + 1)
@@ -173,7 +215,7 @@ class OrderedTrainer(Trainer):
         return math.ceil(num_steps / self.args.gradient_accumulation_steps)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:  # noqa: ANN401 - torch's
-        """Trainer's own; it follows the run's progress where nobody knows how many steps there will be."""
+        """Trainer's own; it follows the progress of the run if the number of steps is not known."""
         is_own = self.lr_scheduler is None
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         if is_own and not self._steps_are_known and self.args.max_steps <= 0 and isinstance(scheduler, LambdaLR):
@@ -184,16 +226,21 @@ class OrderedTrainer(Trainer):
             ]
         return scheduler
 
-    def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Trainer's own
+    def begin_epoch(self, epoch: int) -> int:
+        """Plan the epoch; the number of batches that are left of it."""
         sampler = self._sampler()
         sampler.set_epoch(epoch, scores=None if self.score is None else self._scores)
         if sampler.is_weighted:
             raise ValueError(
-                f"ordering must not weight its examples with Trainer, which averages losses by itself, got {sampler}"
+                f"ordering must not weight its examples with Trainer, which averages losses by itself, got {sampler}. "
+                "Use an ordering without weights, or train in a loop of your own"
             )
-        settings["steps_in_epoch"] = sampler.steps_left
-        settings["num_update_steps_per_epoch"] = math.ceil(sampler.steps_left / self.args.gradient_accumulation_steps)
-        super()._run_epoch(epoch=epoch, **settings)  # type: ignore[no-untyped-call]
+        return sampler.steps_left
+
+    def epoch_position(self) -> float:
+        """Where training is, in epochs."""
+        sampler = self._sampler()
+        return sampler.epoch + 1 - sampler.steps_left / sampler.num_steps(sampler.epoch, sampler.epoch + 1)
 
     def _scores(self) -> torch.Tensor:
         loader = cast("DataLoader[Any]", self._loader)
@@ -209,13 +256,23 @@ class OrderedTrainer(Trainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - Trainer's own
         """Trainer's own; then the batch is counted, and its scores remembered."""
-        self._is_in_training_step, self._recorded = True, None
+        self._step = step = _RecordedStep()
         try:
             loss: torch.Tensor = super().training_step(*args, **kwargs)
         finally:
-            self._is_in_training_step = False
-        self._sampler().step(self._recorded)
+            self._step = None
+        if not step.is_computed_here and (self._records or self._sampler().loss_scale != 1):
+            raise RuntimeError(
+                f"{type(self).__name__}.compute_loss must call super().compute_loss(...), which records the scores and "
+                "scales the loss of an uneven slice, and did not: call it and change its result, or give the loss as "
+                "compute_loss_func to the trainer"
+            )
+        self._sampler().step(step.scores)
         return loss
+
+    @property
+    def _records(self) -> bool:
+        return self.score is None and self.record is not None
 
     def compute_loss(
         self,
@@ -224,14 +281,15 @@ class OrderedTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,  # noqa: ANN401 - a number or a tensor
     ) -> Any:  # noqa: ANN401
-        """Trainer's own; in training its outputs are recorded, and a mean over an uneven slice is put right."""
-        if not self._is_in_training_step:
+        """Trainer's own; in training, its outputs are recorded and the mean over an uneven slice is scaled."""
+        if self._step is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         given = dict(inputs)
         with _last_output_of(model) as output:
             result: Any = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        if self.score is None and self.record is not None:
-            self._recorded = self.record(given, output[0]).detach()
+        self._step.is_computed_here = True
+        if self._records:
+            self._step.scores = cast("Record", self.record)(given, output[0]).detach()
         if num_items_in_batch is not None and self.args.average_tokens_across_devices:
             return result
         scale = self._sampler().loss_scale
@@ -240,40 +298,58 @@ class OrderedTrainer(Trainer):
     # ---------------------------------------------------------------- state
 
     def save_model(self, output_dir: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Trainer's own
-        """Trainer's own; into the checkpoint of this step goes the sampler's place, too."""
+        """Trainer's own; a checkpoint of this step also gets the sampler's position."""
         super().save_model(output_dir, *args, **kwargs)
         if output_dir is not None and Path(output_dir).name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
             state = self._sampler().state_dict()  # on all processes
             if self.args.should_save:
                 torch.save(state, Path(output_dir) / STATE_FILE)
 
-    def _init_training_state(
-        self,
-        max_steps: int,
-        steps_per_epoch: int,
-        num_epochs: int,
-        checkpoint: str | None,
-        trial: Any,  # noqa: ANN401
-    ) -> tuple[int, int]:
-        """Where to continue: the epoch, and no batches to skip, since the sampler stands behind them."""
-        super()._init_training_state(max_steps, steps_per_epoch, num_epochs, checkpoint, trial)
-        if checkpoint is None:
-            return 0, 0
-        path = Path(checkpoint) / STATE_FILE
+    def resume(self, checkpoint: Path) -> int:
+        """Load the sampler's position; the epoch to continue with."""
+        path = checkpoint / STATE_FILE
         if not path.exists():
-            raise FileNotFoundError(f"{checkpoint} must hold {STATE_FILE}: it was not saved by an OrderedTrainer")
+            raise FileNotFoundError(
+                f"{checkpoint} must contain {STATE_FILE}: it was not saved by an OrderedTrainer. Train from the start, "
+                "or load its model without resume_from_checkpoint"
+            )
         sampler = self._sampler()
         sampler.load_state_dict(torch.load(path, weights_only=True))
-        return sampler.epoch + (sampler.steps_left == 0), 0
+        return sampler.epoch + (sampler.steps_left == 0)
+
+
+class _RecordedStep:
+    """One training step: its scores, and whether `OrderedTrainer` computed its loss."""
+
+    scores: torch.Tensor | None = None
+    is_computed_here = False
+
+
+def _repeats_examples(loader: DataLoader[Any]) -> bool:
+    """True if one pass of the loader's sampler gives an example more than once."""
+    sampler: Any = loader
+    while not isinstance(sampler, Sampler) or hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+        if sampler is None:  # an iterable dataset, which the OrderedSampler refuses
+            return False
+    if len(sampler) > len(loader.dataset):
+        return True
+    with torch.random.fork_rng(devices=[]):  # a sampler without a generator draws its seed from the global one
+        indices = [index for each in sampler for index in (each if isinstance(each, list) else [each])]
+    return len(set(indices)) < len(indices)
 
 
 @contextmanager
 def _last_output_of(model: nn.Module) -> Iterator[list[Any]]:
-    """What the model gives inside, the last of it: a Trainer need not hand it out, and some would compute it again."""
+    """The last output of the model inside that has gradients: a Trainer need not return it.
+
+    Preference training calls the model without gradients, too, as its own reference.
+    """
     output: list[Any] = []
 
     def keep(module: nn.Module, inputs: Any, given: Any) -> None:  # noqa: ANN401, ARG001 - a hook's
-        output[:] = [given]
+        if torch.is_grad_enabled():
+            output[:] = [given]
 
     handle = model.register_forward_hook(keep)
     try:

@@ -9,23 +9,24 @@ from typing import Any, final
 
 import torch
 
-from gradorder.integrations.versions import check_version
+from gradorder.integrations.framework import check_version
 
 check_version("trl", "1.16")
 try:
     from trl import SFTTrainer  # type: ignore[attr-defined] # its modules come when they are asked for
 
-    from gradorder.integrations.transformers import OrderedTrainer
+    from gradorder.integrations.transformers import OrderedTrainer, causal_losses_of_outputs
 except ModuleNotFoundError as error:
     raise ImportError('gradorder.integrations.trl needs TRL: pip install "gradorder[trl]"') from error
 
 
 def sft_losses(batch: Mapping[str, Any], outputs: Any) -> torch.Tensor:  # noqa: ANN401 - a ModelOutput
-    """The mean loss of each example's own tokens, shape (B,), out of what `SFTTrainer` has of a training step.
+    """Return the mean loss of each example's own tokens, shape (B,), from a training step of `SFTTrainer`.
 
-    An example of which every label is ignored has the loss 0, as in `token_losses`.
+    An example whose labels are all ignored has the loss 0, as in `token_losses`.
     """
-    del batch
+    if getattr(outputs, "log_probs", None) is None:  # with label smoothing, SFTTrainer computes logits
+        return causal_losses_of_outputs(batch, outputs)
     log_probs: torch.Tensor = outputs.log_probs  # 0 where a label is ignored
     sums = log_probs.sum(1, dtype=torch.promote_types(log_probs.dtype, torch.float32))
     num_tokens: torch.Tensor = outputs.label_mask.sum(1)

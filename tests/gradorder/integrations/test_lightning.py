@@ -1,6 +1,7 @@
 """Lightning on one and two processes: batches and weights of plain torch; its lengths, its checkpoints, its traps."""
 
 import tempfile
+import textwrap
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
-from gradorder.integrations.lightning import OrderedTraining, sampler_of
+from gradorder.integrations.lightning import OrderedTrainer, OrderedTraining, sampler_of
 
 processes.preload("lightning.pytorch", "gradorder.integrations.lightning")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, about loggers, workers and deprecations
@@ -70,8 +71,8 @@ class SaveEveryStep(Callback):
         self.saved.append(path)
 
 
-def fit(module, *, score=None, checkpoint=None, callbacks=(), **settings):
-    trainer = Trainer(
+def fit(module, *, score=None, checkpoint=None, callbacks=(), trainer_class=OrderedTrainer, **settings):
+    trainer = trainer_class(
         max_epochs=reference.EPOCHS,
         accelerator="cpu",
         devices=torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
@@ -301,3 +302,86 @@ def test_a_run_that_another_fit_goes_on_with_is_warned_about_and_its_rates_go_on
     trainer.fit(module)
     assert module.batches[num_steps][0] == 2
     assert module.rates[num_steps] == pytest.approx(reference.LR / 2)
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_a_plain_trainer_whose_estimate_a_scheduler_may_have_used_is_refused():
+    with pytest.raises(
+        ValueError, match=r"estimated_stepping_batches is 24, but the run will have 18 steps.*OrderedTra"
+    ):
+        fit(Module(schedules=True), trainer_class=Trainer)
+    fit(Module(), trainer_class=Trainer)  # no scheduler that counts steps
+
+
+def test_a_reloaded_loader_with_a_new_sampler_is_refused():
+    with pytest.raises(RuntimeError, match=r"sampler must stay the same.*reload_dataloaders_every_n_epochs=0"):
+        fit(Module(), reload_dataloaders_every_n_epochs=1)
+
+
+def test_a_reloaded_loader_with_the_same_sampler_changes_nothing():
+    class Reloading(Module):
+        def train_dataloader(self):
+            if not hasattr(self, "sampler"):
+                return super().train_dataloader()
+            return DataLoader(self.data, self.sampler.loader_batch_size, sampler=self.sampler)
+
+    module = Reloading()
+    fit(module, reload_dataloaders_every_n_epochs=1)
+    assert module.batches == expected(rescores=False)[0]
+
+
+class Manual(Module):
+    def __init__(self, *, returns):
+        super().__init__()
+        self.automatic_optimization = False
+        self.returns = returns
+
+    def training_step(self, batch, batch_idx):
+        outputs = super().training_step(batch, batch_idx)
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(outputs["loss"])
+        optimizer.step()
+        return outputs if self.returns else None
+
+
+def test_manual_optimization_that_returns_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"training_step must return scores.*returned nothing.*manual optimization"):
+        fit(Manual(returns=False))
+    module = Manual(returns=True)
+    fit(module)
+    assert module.batches == expected(rescores=False)[0]
+
+
+def test_a_batch_that_is_skipped_as_lightning_documents_needs_no_scores():
+    class Skipping(Module):
+        def training_step(self, batch, batch_idx):
+            outputs = super().training_step(batch, batch_idx)
+            return None if batch_idx == 2 else outputs
+
+    module = Skipping()
+    fit(module)
+    assert len(module.batches) == sum(reference.STEPS)
+
+
+def test_without_scores_plain_shuffling_needs_none():
+    class Shuffling(Module):
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx)["loss"]
+
+    module = Shuffling()
+    module.settings = {"ordering": go.Shuffled()}
+    fit(module)
+    assert len(module.batches) == 6 * reference.EPOCHS
+
+
+def test_the_example_of_the_docstring_runs(tmp_path):
+    """Its class, written out and completed."""
+    lines = OrderedTraining.__doc__.split("::\n")[1].split("trainer = ")[0]
+    names = {"LightningModule": Module, "go": go}
+    exec(textwrap.dedent(lines), names)  # noqa: S102 - our own docstring
+    module = names["Classifier"]()
+    fit(module)
+    assert module.num_validations == [1] * reference.EPOCHS

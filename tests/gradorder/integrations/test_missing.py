@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 FRAMEWORKS = ["lightning", "accelerate", "transformers", "trl"]
 CODE = f"""
 import importlib, json, sys
-import gradorder, gradorder.integrations, gradorder.integrations.planned
+import gradorder, gradorder.integrations, gradorder.integrations.framework
 found = {{"imported": sorted({{"torchdata", *{FRAMEWORKS}}} & set(sys.modules))}}
 for framework in {FRAMEWORKS}:
     sys.modules[framework] = None

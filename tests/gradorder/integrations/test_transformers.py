@@ -1,5 +1,6 @@
 """transformers.Trainer with a small GPT on one and two processes: batches, lengths and resumes of plain torch."""
 
+import importlib
 import tempfile
 from functools import cache, partial
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from reference_run import put_together
-from torch.utils.data import DataLoader, Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback, TrainingArguments
+from torch.utils.data import DataLoader, Dataset, Sampler, WeightedRandomSampler
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from trl.trainer.utils import FusedCausalLMOutput
 
 import gradorder as go
 from gradorder.integrations.transformers import OrderedTrainer, causal_losses, causal_losses_of_outputs
@@ -272,7 +274,7 @@ def test_a_part_of_an_epoch(tmp_path, settings, steps):
 def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
     trainer_for(tmp_path, rescores=False, save_strategy="epoch")
     (tmp_path / "checkpoint-6" / "ordered_sampler.pt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"must hold ordered_sampler\.pt"):
+    with pytest.raises(FileNotFoundError, match=r"must contain ordered_sampler\.pt"):
         trainer_for(tmp_path, rescores=False, checkpoint=tmp_path / "checkpoint-6")
 
 
@@ -365,3 +367,124 @@ def test_causal_losses_are_those_of_the_model():
     for i in range(5):
         one = {name: value[i : i + 1] for name, value in batch.items()}
         torch.testing.assert_close(causal_losses(model, batch)[i], model(**one).loss.double())
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_nothing_to_order_by_is_refused_at_the_start(tmp_path):
+    with pytest.raises(ValueError, match="score or record must be given"):
+        trainer_for(tmp_path, rescores=False, record=None)
+    trainer = trainer_for(tmp_path, rescores=False, record=None, order={"ordering": go.Shuffled()})
+    assert trainer.state.global_step == EPOCHS * 6
+
+
+@pytest.mark.parametrize("strategy", ["group_by_length", "sequential"])
+def test_another_sampling_strategy_is_refused(tmp_path, strategy):
+    with pytest.raises(ValueError, match=f'train_sampling_strategy must be "random".*got "{strategy}"'):
+        trainer_for(tmp_path, rescores=False, train_sampling_strategy=strategy)
+
+
+class Twice(Sampler):
+    """What it is called says nothing; as long as the dataset, so that only its indices tell."""
+
+    def __iter__(self):
+        return iter([index // 2 for index in range(SIZE)])
+
+    def __len__(self):
+        return SIZE
+
+
+class Longer(Twice):
+    def __len__(self):
+        return 4 * SIZE
+
+
+@pytest.mark.parametrize("sampler", [Twice(), Longer(), WeightedRandomSampler(torch.ones(SIZE), SIZE)])
+def test_a_trainer_whose_own_sampler_repeats_examples_is_refused(tmp_path, sampler):
+    class Repeating(Trainer):
+        def get_train_dataloader(self):
+            return self.accelerator.prepare(DataLoader(self.train_dataset, BATCH, sampler=sampler))
+
+    class Ordered(OrderedTrainer, Repeating):
+        pass
+
+    arguments = TrainingArguments(str(tmp_path), report_to=[], use_cpu=True)
+    trainer = Ordered(new_model(), arguments, train_dataset=Sentences(), order={"ordering": go.Shuffled()})
+    state = torch.get_rng_state()
+    with pytest.raises(ValueError, match=r"Ordered cannot have an order.*repeats examples"):
+        trainer.get_train_dataloader()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def trained_as(trainer_class, folder, **settings):
+    arguments = TrainingArguments(str(folder), num_train_epochs=1, report_to=[], use_cpu=True, disable_tqdm=True)
+    trainer = trainer_class(new_model(), arguments, train_dataset=Sentences(), **settings)
+    trainer.train()
+    return trainer
+
+
+class OwnLoss(OrderedTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return model(**inputs).loss
+
+
+def test_a_loss_of_ones_own_that_nothing_is_recorded_of_is_refused(tmp_path):
+    with pytest.raises(RuntimeError, match=r"OwnLoss\.compute_loss must call super\(\)"):
+        trained_as(OwnLoss, tmp_path, order=ORDER, record=causal_losses_of_outputs)
+    trainer = trained_as(OwnLoss, tmp_path, order={"ordering": go.Shuffled()})  # there is nothing to record
+    assert trainer.state.global_step == trainer.state.max_steps
+
+
+def test_outputs_without_logits_are_refused_with_what_to_do():
+    outputs = FusedCausalLMOutput(log_probs=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"FusedCausalLMOutput has none.*OrderedSFTTrainer.*DPOTrainer"):
+        causal_losses_of_outputs({"labels": torch.zeros(2, 4)}, outputs)
+
+
+def test_the_output_that_is_recorded_is_that_of_the_pass_with_gradients(tmp_path):
+    class WithReference(Trainer):
+        """Calls the model again as its own reference, as preference training with adapters does."""
+
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            loss = model(**inputs).loss
+            with torch.no_grad():
+                model(**{**inputs, "input_ids": torch.zeros_like(inputs["input_ids"])})
+            return loss
+
+    class Ordered(OrderedTrainer, WithReference):
+        pass
+
+    seen = []
+    trained_as(
+        Ordered,
+        tmp_path,
+        order={"ordering": go.Shuffled()},
+        record=lambda batch, outputs: seen.append(outputs.logits.requires_grad) or outputs.logits[:, 0, 0],
+    )
+    assert seen == [True] * len(seen)
+
+
+# ------------------------------------------------------------------------------------------------ resume
+
+
+def test_the_position_in_epochs_goes_on_after_a_resume(tmp_path, monkeypatch):
+    positions = []
+    monkeypatch.setattr(
+        Rates, "on_step_end", lambda self, args, state, *others, **kwargs: positions.append(state.epoch)
+    )
+    trainer_for(tmp_path, rescores=False, save_strategy="steps", save_steps=1)
+    straight = list(positions)
+    assert straight == pytest.approx([1 / 6 * k for k in range(1, 7)] + [1 + k / 4 for k in range(1, 9)])
+    for step in (3, 8):
+        positions.clear()
+        trainer = trainer_for(tmp_path, rescores=False, checkpoint=tmp_path / f"checkpoint-{step}")
+        assert positions == pytest.approx(straight[step:])
+        assert trainer.state.epoch == EPOCHS
+
+
+def test_a_loop_that_takes_other_arguments_is_refused_at_import(monkeypatch):
+    loop = importlib.import_module("gradorder.integrations.transformers_loop")
+    monkeypatch.setattr(Trainer, "_run_epoch", lambda self, epoch: None)
+    with pytest.raises(ImportError, match=r"extends Trainer\._run_epoch\(.*steps_in_epoch"):
+        loop._check_loop()

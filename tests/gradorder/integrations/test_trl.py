@@ -15,10 +15,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-from trl import SFTConfig
+from trl import GRPOConfig, GRPOTrainer, SFTConfig
 
 import gradorder as go
-from gradorder.integrations.transformers import causal_losses
+from gradorder.integrations.transformers import OrderedTrainer, causal_losses
 from gradorder.integrations.trl import OrderedSFTTrainer
 
 processes.preload("datasets", "gradorder.integrations.trl")
@@ -59,7 +59,7 @@ def padded(examples):
     }
 
 
-def new_model():
+def new_model(dropout=0.0):
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=2 + len(WORDS),
@@ -67,9 +67,9 @@ def new_model():
         n_embd=8,
         n_layer=1,
         n_head=2,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
         bos_token_id=1,
         eos_token_id=1,
     )
@@ -87,7 +87,7 @@ class Watch:
             self.batches.append((inputs["input_ids"][:, 0] - 2).tolist())
 
 
-def trained(folder, *, checkpoint=None, score=None, evaluates=False, **settings):
+def trained(folder, *, checkpoint=None, score=None, evaluates=False, dropout=0.0, adapter=None, **settings):
     num_processes = dist.get_world_size() if dist.is_initialized() else 1
     arguments = {
         "num_train_epochs": EPOCHS,
@@ -105,7 +105,7 @@ def trained(folder, *, checkpoint=None, score=None, evaluates=False, **settings)
         "seed": 3,
         **settings,
     }
-    watch, model = Watch(), new_model()
+    watch, model = Watch(), new_model(dropout)
     model.register_forward_pre_hook(watch, with_kwargs=True)
     trainer = OrderedSFTTrainer(
         model,
@@ -115,6 +115,7 @@ def trained(folder, *, checkpoint=None, score=None, evaluates=False, **settings)
         processing_class=tokenizer(),
         order=ORDER,
         score=score,
+        peft_config=adapter,
     )
     trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
     return trainer, watch.batches
@@ -151,14 +152,15 @@ def plain(*, accumulated=1):
 
 
 def on_two_processes(folder):
-    straight, batches = trained(folder, save_strategy="steps", save_steps=4)
-    resumed, rest = trained(folder, checkpoint=folder / "checkpoint-8")
-    is_same = all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
+    straight, batches = trained(folder)
+    dropped, dropped_batches = trained(folder, save_strategy="steps", save_steps=8, dropout=0.2)
+    resumed, rest = trained(folder, checkpoint=folder / "checkpoint-8", dropout=0.2)
+    is_same = all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(dropped.model), strict=True))
     return {
         "batches": [(0, batch) for batch in batches],
         "weights": weights(straight.model),
         "steps": (straight.state.global_step, straight.state.max_steps),
-        "rest": (rest, batches[8:], is_same),
+        "rest": (rest, dropped_batches[8:], is_same),
     }
 
 
@@ -206,9 +208,10 @@ def test_accumulation(tmp_path):
 
 @pytest.mark.slow
 def test_resuming_within_an_epoch_and_after_one(tmp_path):
-    straight, batches = trained(tmp_path, save_strategy="steps", save_steps=1, lr_scheduler_type="linear")
+    settings = {"lr_scheduler_type": "linear", "dropout": 0.2}
+    straight, batches = trained(tmp_path, save_strategy="steps", save_steps=1, **settings)
     for step in (3, 6, 9):
-        resumed, rest = trained(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}", lr_scheduler_type="linear")
+        resumed, rest = trained(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}", **settings)
         assert rest == batches[step:], f"stopped after step {step}"
         assert all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
 
@@ -217,6 +220,86 @@ def test_what_is_remembered_is_the_plain_loss_whatever_is_trained_on(tmp_path):
     trainer, _ = trained(tmp_path, num_train_epochs=1, learning_rate=0.0, label_smoothing_factor=0.1)
     expected = causal_losses(new_model(), padded(range(SIZE))).detach()
     torch.testing.assert_close(trainer.ordered_sampler.state_dict()["remembered_scores"], expected)
+
+
+def own_losses(tokens_of, num_prompt_tokens):
+    """The loss of each example's own tokens: one example and one token at a time, without padding."""
+    model, losses = new_model().eval(), []
+    for tokens in tokens_of:
+        terms = []
+        for place in range(num_prompt_tokens, len(tokens)):
+            logits = model(torch.tensor([tokens[:place]])).logits[0, -1]
+            terms.append(-torch.log_softmax(logits, 0)[tokens[place]])
+        losses.append(torch.stack(terms).mean())
+    return torch.stack(losses).detach()
+
+
+def long_conversations():
+    """Prompts of two words."""
+    return Dataset.from_list(
+        [
+            {"prompt": f"{WORDS[i]} {WORDS[-1 - i]}", "completion": " " + " ".join(completion(i)) + " "}
+            for i in range(SIZE)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_prompt_tokens"),
+    [
+        ({}, 2),
+        ({"completion_only_loss": False}, 1),  # all tokens but the first, which nothing predicts
+        ({"gradient_checkpointing": True}, 2),
+        ({"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}}, 2),
+        ({"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}, 2),
+    ],
+    ids=str,
+)
+def test_what_is_recorded_is_the_loss_of_an_examples_own_tokens(tmp_path, monkeypatch, settings, num_prompt_tokens):
+    monkeypatch.setitem(globals(), "conversations", long_conversations)
+    trainer, _ = trained(tmp_path, num_train_epochs=1, learning_rate=0.0, **settings)
+    tokens = [
+        [2 + i, 2 + len(WORDS) - 1 - i, *(2 + WORDS.index(word) for word in completion(i)), 1] for i in range(SIZE)
+    ]
+    remembered = trainer.ordered_sampler.state_dict()["remembered_scores"]
+    torch.testing.assert_close(remembered, own_losses(tokens, num_prompt_tokens))
+
+
+def test_low_rank_adapters(tmp_path):
+    """Only the adapters are trained, the order follows the losses, and a resumed run is the same run."""
+    peft = pytest.importorskip("peft")
+    adapter = {"adapter": peft.LoraConfig(r=2, target_modules=["c_attn"], lora_dropout=0.1, fan_in_fan_out=True)}
+    straight, batches = trained(tmp_path, save_strategy="steps", save_steps=8, **adapter)
+    assert {name for name, each in straight.model.named_parameters() if each.requires_grad} == {
+        name for name, _ in straight.model.named_parameters() if "lora" in name
+    }
+    assert len(batches) == sum(STEPS)
+    resumed, rest = trained(tmp_path, checkpoint=tmp_path / "checkpoint-8", **adapter)
+    assert rest == batches[8:]
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed.model), weights(straight.model), strict=True))
+    before, _ = trained(tmp_path, num_train_epochs=1, learning_rate=0.0, **adapter)  # adapters begin as nothing
+    losses = before.ordered_sampler.state_dict()["remembered_scores"]
+    lengths = [[2 + i, *(2 + WORDS.index(word) for word in completion(i)), 1] for i in range(SIZE)]
+    torch.testing.assert_close(losses, own_losses(lengths, 1))
+
+
+def test_a_trainer_that_compares_answers_to_one_prompt_is_refused(tmp_path):
+    """GRPO repeats each prompt; an order would put different prompts into one group."""
+
+    class Ordered(OrderedTrainer, GRPOTrainer):
+        pass
+
+    settings = {"num_generations": 4, "per_device_train_batch_size": 4, "use_cpu": True, "bf16": False}
+    trainer = Ordered(
+        model=new_model(),
+        args=GRPOConfig(str(tmp_path), report_to=[], **settings),
+        reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        train_dataset=Dataset.from_list([{"prompt": word} for word in WORDS]),
+        processing_class=tokenizer(),
+        order={"ordering": go.Shuffled()},
+    )
+    with pytest.raises(ValueError, match=r"Ordered cannot have an order.*repeats examples"):
+        trainer.get_train_dataloader()
 
 
 def test_half_precision_as_trl_has_it_by_default(tmp_path):

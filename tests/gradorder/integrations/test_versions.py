@@ -15,7 +15,7 @@ OLDEST = {"lightning": "2.5", "accelerate": "1.9", "transformers": "5.3", "trl":
 
 @pytest.mark.parametrize("installed", ["1.8.1", "0.34.2", "1.0rc1"])
 def test_an_older_version_is_refused(monkeypatch, installed):
-    versions = importlib.import_module("gradorder.integrations.versions")
+    versions = importlib.import_module("gradorder.integrations.framework")
     monkeypatch.setattr(metadata, "version", lambda package: installed)
     with pytest.raises(ImportError, match=rf"accelerate needs accelerate 1\.9 or newer, and {installed} is installed"):
         versions.check_version("accelerate", "1.9")
@@ -23,7 +23,7 @@ def test_an_older_version_is_refused(monkeypatch, installed):
 
 @pytest.mark.parametrize("installed", ["1.9.0", "1.10.0", "2.0", "1.9.0.dev0"])
 def test_a_newer_version_is_taken(monkeypatch, installed):
-    versions = importlib.import_module("gradorder.integrations.versions")
+    versions = importlib.import_module("gradorder.integrations.framework")
     monkeypatch.setattr(metadata, "version", lambda package: installed)
     versions.check_version("accelerate", "1.9")
 
