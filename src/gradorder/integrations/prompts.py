@@ -1,4 +1,4 @@
-"""Prompts for reinforcement learning: which of them a trainer generates completions for, by the rewards of their groups.
+"""Prompts for reinforcement learning: which of them a trainer generates completions for.
 
 A trainer such as TRL's generates a group of completions for each prompt of a generation batch and reuses them for
 several training steps. The sampler hands out the prompts of an epoch in that pattern. An ordering decides which prompts
@@ -60,8 +60,8 @@ class PromptSampler(Sampler[int]):
         self.ordering = _checked_ordering(ordering)
         if num_prompts < prompts_per_batch:
             raise ValueError(
-                f"num_prompts must be at least prompts_per_batch={prompts_per_batch}, got {num_prompts}: an epoch would "
-                "have no generation batch"
+                f"num_prompts must be at least prompts_per_batch={prompts_per_batch}, got {num_prompts}: an epoch "
+                "would have no generation batch"
             )
         self._pass_rates = torch.full((num_prompts,), math.nan)
         self._spreads = torch.full((num_prompts,), math.nan)
@@ -152,10 +152,13 @@ class PromptSampler(Sampler[int]):
                 f"{tuple(prompts.shape)} and {tuple(rewards.shape)}"
             )
         groups, grouped = prompts.cpu().view(-1, self.num_generations), rewards.detach().cpu().float()
-        if not bool((groups == groups[:, :1]).all()) or not 0 <= int(groups.min()) <= int(groups.max()) < self.num_prompts:
+        if (
+            not bool((groups == groups[:, :1]).all())
+            or not 0 <= int(groups.min()) <= int(groups.max()) < self.num_prompts
+        ):
             raise ValueError(
-                f"prompts must be groups of {self.num_generations} equal indices below {self.num_prompts}, in the order "
-                f"of the sampler, got {prompts.tolist()}"
+                f"prompts must be groups of {self.num_generations} equal indices below {self.num_prompts}, in the "
+                f"order of the sampler, got {prompts.tolist()}"
             )
         if bool(grouped.isinf().any()):
             infinite = prompts.cpu()[grouped.isinf()].unique().tolist()

@@ -9,7 +9,7 @@ from gradorder import checks
 from gradorder.orderings.ordering import Order, Ordering, Request
 
 _MOST_VISITS = 2
-"""Visits of one example in one epoch: its score is from the epoch before, and a small rest must not fill whole batches."""
+"""Of one example in one epoch: scores are from the epoch before, and a few examples must not fill whole batches."""
 
 
 @final
