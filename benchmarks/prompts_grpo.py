@@ -79,7 +79,7 @@ GROUP, GROUPS, MOST_BATCHES = 8, 16, 8
 BUDGET, LONGER = 25_600, 1.25
 POINT, WINDOW = 1_024, 3
 PRETRAINING_STEPS, PRETRAINING_BATCH, PRETRAINING_LR, RIGHT = 500, 128, 3e-3, 0.3
-LEARNING_RATES = (2.5e-4, 5e-4, 1e-3, 2e-3)
+LEARNING_RATES = (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)
 METHODS = {"uniform": ("#59626c", "--"), "informative": ("#00664a", "-"), "dynamic": ("#a83a00", ":")}
 """Each with the colour and the dashes of its line."""
 TUNED = ("uniform", "dynamic")

@@ -220,6 +220,8 @@ def _check_tensor(name: str, value: object, dtype: torch.dtype, shape: tuple[int
 def _check_values(state: Mapping[str, Any], num_prompts: int) -> None:
     order, spreads, num_groups = state["order"], state["spreads"], state["num_groups"]
     if not 0 <= int(order.min()) <= int(order.max()) < num_prompts:
-        raise ValueError(f"state must name prompts below {num_prompts}, got {int(order.min())} to {int(order.max())}")
+        raise ValueError(
+            f"state must hold an order of prompts below {num_prompts}, got {int(order.min())} to {int(order.max())}"
+        )
     if bool((num_groups < 0).any()) or not torch.equal(num_groups > 0, spreads >= 0) or bool(spreads.isinf().any()):
         raise ValueError("state must hold a finite spread >= 0 for each prompt with a group, and NaN for the others")
