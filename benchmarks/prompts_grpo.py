@@ -37,7 +37,7 @@ all rows, and in favour of the rule. With 16 groups per update it ended ahead of
 ahead for a time and ended behind uniform in 5 of 5 pairs, one seed each for most variants.
 
     python benchmarks/prompts_grpo.py tune      # append the missing runs to results/prompts_grpo.csv
-    python benchmarks/prompts_grpo.py run
+    python benchmarks/prompts_grpo.py run       # of all methods, or of those that are named
     python benchmarks/prompts_grpo.py report    # print the table, draw docs/prompts.svg
 """
 
@@ -52,6 +52,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -154,7 +155,8 @@ class Block(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.output(found.transpose(1, 2).reshape(size, length, width))
-        return x + self.layers(self.before_layers(x))
+        added: torch.Tensor = x + self.layers(self.before_layers(x))
+        return added
 
 
 class Gpt(nn.Module):
@@ -334,12 +336,22 @@ def run(purpose: str, method: str, learning_rate: float, seed: int) -> Run:
         if num_rollouts >= LONGER * BUDGET:
             break
     curves = [" ".join(f"{value:.5g}" for value in column) for column in zip(*points, strict=True)]
-    share = round(num_without / (num_rollouts / GROUP), 4)
-    seconds = round(time.perf_counter() - started, 1)
-    return Run(purpose, method, learning_rate, seed, updates, share, *curves, seconds, **origin())
+    return Run(
+        purpose,
+        method,
+        learning_rate,
+        seed,
+        updates,
+        share_wasted=round(num_without / (num_rollouts / GROUP), 4),
+        rollouts=curves[0],
+        training=curves[1],
+        held_out=curves[2],
+        seconds=round(time.perf_counter() - started, 1),
+        **origin(),
+    )
 
 
-def origin() -> dict[str, str]:
+def origin() -> dict[str, Any]:
     """Where a row comes from."""
     found = facts()
     host = hashlib.sha256(platform.node().encode()).hexdigest()[:12]
@@ -383,15 +395,16 @@ def complete(purpose: str, wanted: Sequence[tuple[str, float, int]]) -> None:
             print(purpose, *one, made.training.rsplit(" ", 1)[-1], made.held_out.rsplit(" ", 1)[-1], flush=True)
 
 
-def tune() -> None:
+def tune(methods: Sequence[str]) -> None:
     """Every learning rate of the grid, for the methods that are tuned."""
-    wanted = [(method, rate, seed) for seed in TUNING_SEEDS for method in TUNED for rate in LEARNING_RATES]
-    complete("tuning", wanted)
+    tuned = [method for method in TUNED if method in methods]
+    complete("tuning", [(method, rate, seed) for seed in TUNING_SEEDS for method in tuned for rate in LEARNING_RATES])
 
 
-def run_all() -> None:
+def run_all(methods: Sequence[str]) -> None:
     """The rows that are judged; seed by seed, so that all methods share a pretrained model."""
-    rates = tuned_rates(read_runs())
+    rows = read_runs()
+    rates = {method: tuned_rate(rows, method) for method in methods}
     complete("judged", [(method, rate, seed) for seed in SEEDS for method, rate in rates.items()])
 
 
@@ -428,18 +441,15 @@ class Curve:
         return float(self.rollouts[end - 1] + part * (self.rollouts[end] - self.rollouts[end - 1]))
 
 
-def tuned_rates(rows: Sequence[Run]) -> dict[str, float]:
-    """The learning rate of each method; ours has uniform's."""
-    best = {}
-    for method in TUNED:
-        means = {}
-        for rate in LEARNING_RATES:
-            of_rate = [row for row in rows if (row.purpose, row.method, row.learning_rate) == ("tuning", method, rate)]
-            if {row.seed for row in of_rate} != set(TUNING_SEEDS):
-                raise SystemExit(f"tuning of {method} with the learning rate {rate} is not complete")
-            means[rate] = float(np.mean([Curve.of(row, "training").at(BUDGET) for row in of_rate]))
-        best[method] = max(means, key=means.__getitem__)
-    return {"uniform": best["uniform"], "informative": best["uniform"], "dynamic": best["dynamic"]}
+def tuned_rate(rows: Sequence[Run], method: str) -> float:
+    """The learning rate of a method; ours has uniform's."""
+    tuned, means = method if method in TUNED else "uniform", {}
+    for rate in LEARNING_RATES:
+        of_rate = [row for row in rows if (row.purpose, row.method, row.learning_rate) == ("tuning", tuned, rate)]
+        if {row.seed for row in of_rate} != set(TUNING_SEEDS):
+            raise SystemExit(f"tuning of {tuned} with the learning rate {rate} is not complete")
+        means[rate] = float(np.mean([Curve.of(row, "training").at(BUDGET) for row in of_rate]))
+    return max(means, key=means.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -485,29 +495,30 @@ def compared(rows: Sequence[Run], method: str, part: str) -> Comparison:
     return Comparison(method, part, Mean.of([min(share, LONGER) for share in shares]), num_missed, Mean.of(differences))
 
 
-def report() -> None:
+def report(methods: Sequence[str]) -> None:
     """Print what docs/prompts.md says, and draw its figure."""
     rows = read_runs()
-    print("learning rates", tuned_rates(rows))
+    print("learning rates", {method: tuned_rate(rows, method) for method in methods})
     for part in ("training", "held_out"):
-        for method in METHODS:
+        for method in methods:
             found = compared(rows, method, part)
             print(f"{part:9} {method:12} share {found.share}  missed {found.num_missed}  difference {found.difference}")
-    for method in METHODS:
+    for method in methods:
         mine = [row for row in rows if (row.purpose, row.method) == ("judged", method)]
         shares, updates = [row.share_wasted for row in mine], [row.updates for row in mine]
         print(f"{method:12} wasted groups {np.mean(shares):.3f}  updates {np.mean(updates):.0f}")
-    draw(rows).savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    draw(rows, methods).savefig(FIGURE, metadata={"Date": None, "Creator": None})
 
 
-def draw(rows: Sequence[Run]) -> Figure:
+def draw(rows: Sequence[Run], methods: Sequence[str]) -> Figure:
     """The mean pass rates over seeds, one below the other, wide enough for a telephone."""
     figure = Figure(figsize=(3.9, 5.2), layout="constrained")
     grid = np.arange(0, BUDGET + 1, POINT)
     for axes, part in zip(figure.subplots(2, 1, sharex=True), ("training", "held_out"), strict=True):
-        for method, (colour, dash) in METHODS.items():
+        for method in methods:
+            colour, dash = METHODS[method]
             of_method = [row for row in rows if (row.purpose, row.method) == ("judged", method)]
-            rates = np.array([[Curve.of(row, part).at(place) for place in grid] for row in of_method])
+            rates = np.array([[Curve.of(row, part).at(float(place)) for place in grid] for row in of_method])
             axes.plot(grid / 1000, rates.mean(0), color=colour, linestyle=dash, label=method)
         axes.set_title(f"{part.replace('_', '-')} prompts", fontsize=10, loc="left")
         axes.set_ylabel("pass rate")
@@ -525,7 +536,9 @@ def main() -> None:
     """One of the commands."""
     parser = argparse.ArgumentParser(description="Rollouts that GRPO needs with and without go.Informative.")
     parser.add_argument("command", choices=COMMANDS)
-    COMMANDS[parser.parse_args().command]()
+    parser.add_argument("methods", nargs="*", metavar="METHOD", help="uniform, informative, dynamic; default: all")
+    arguments = parser.parse_args()
+    COMMANDS[arguments.command](arguments.methods or list(METHODS))
 
 
 if __name__ == "__main__":

@@ -145,16 +145,16 @@ def test_two_processes_with_torn_groups_agree_and_resume_and_so_does_one(tmp_pat
 # ------------------------------------------------------------------------------------------------ resuming
 
 
-CASES = {
-    "plain": ({}, (2, STEPS)),  # in the middle of an epoch, and at its end
-    "workers": ({"dataloader_num_workers": 2}, (STEPS + 2,)),
+CASES = {  # settings, and how many generation batches there are before a checkpoint
+    "plain": ({}, {2: 2, STEPS: STEPS}),  # in the middle of an epoch, and at its end
+    "workers": ({"dataloader_num_workers": 2}, {STEPS + 2: STEPS + 2}),
     "several steps per generation": (
         {"per_device_train_batch_size": 6, "steps_per_generation": 2, "num_iterations": 2},
-        (4, 4 * STEPS),
+        {4: 1, 4 * STEPS: STEPS},
     ),
-    "accumulation over generations": (
+    "accumulation over generations": (  # the second step of an epoch has the third batch only
         {"per_device_train_batch_size": 3, "steps_per_generation": 4, "gradient_accumulation_steps": 8},
-        (1, 2),
+        {1: 2, 2: STEPS},
     ),
 }
 
@@ -162,13 +162,11 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_resumed_run_is_the_uninterrupted_one_bit_by_bit(case, tmp_path):
-    settings, steps = CASES[case]
-    straight, calls = trained(tmp_path, save_strategy="steps", save_steps=math.gcd(*steps), **settings)
-    per_step = len(calls) / straight.state.global_step
-    for step in steps:
+    settings, checkpoints = CASES[case]
+    straight, calls = trained(tmp_path, save_strategy="steps", save_steps=math.gcd(*checkpoints), **settings)
+    for step, num_calls in checkpoints.items():
         resumed, rest = trained(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}", **settings)
-        if case != "accumulation over generations":  # there an epoch ends within an accumulation
-            assert rest == calls[int(step * per_step) :]
+        assert rest == calls[num_calls:]
         assert_same_end(resumed, straight)
 
 
