@@ -8,9 +8,10 @@ so is the gradient. The trainers here remember the rewards of every prompt's las
 import math
 import warnings
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import torch
+from torch import nn
 
 from gradorder.integrations.prompts import PromptSampler
 from gradorder.integrations.versions import check_version
@@ -18,8 +19,8 @@ from gradorder.orderings import Ordering
 
 check_version("trl", "1.16")
 try:
-    from accelerate.utils import gather
-    from datasets import Dataset
+    from datasets import Dataset  # type: ignore[import-untyped]
+    from transformers import Trainer
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
     from trl import GRPOTrainer, RLOOTrainer  # type: ignore[attr-defined] # its modules come when they are asked for
 except ModuleNotFoundError as error:
@@ -33,7 +34,7 @@ STATE_FILE = "prompt_sampler.pt"
 _HOOKS = ("_get_train_sampler", "_calculate_rewards", "_prepare_inputs")
 
 
-class OrderedPrompts:
+class OrderedPrompts(Trainer):
     """A mixin for trainers with TRL's `GRPOTrainer` interface: `class Mine(OrderedPrompts, ItsTrainer): ...`.
 
     Args:
@@ -54,6 +55,11 @@ class OrderedPrompts:
             arguments have `remove_unused_columns`, `ignore_data_skip`, or no `shuffle_dataset`.
     """
 
+    reward_weights: torch.Tensor
+    reward_clip_range: tuple[float, float] | None = None  # RLOO has one
+    _step: int
+    _buffered_inputs: Any
+
     def __init_subclass__(cls, **settings: Any) -> None:  # noqa: ANN401 - passed on
         """Refuse trainers that lack the methods this class builds on."""
         super().__init_subclass__(**settings)
@@ -72,7 +78,7 @@ class OrderedPrompts:
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
         self.prompts = prompts
-        super().__init__(*args, train_dataset=_with_index(train_dataset), **kwargs)
+        super().__init__(*args, train_dataset=_with_index(train_dataset), **kwargs)  # type: ignore[misc]
         _check_arguments(self.args)
         _warn_of_gradients(self)
         _warn_of_checkpoints(self.args)
@@ -80,7 +86,7 @@ class OrderedPrompts:
 
     def _get_train_sampler(self, dataset: Dataset | None = None) -> PromptSampler:
         """A new sampler, with the sizes of the trainer's own."""
-        own = super()._get_train_sampler(dataset)
+        own: Any = super()._get_train_sampler(dataset)
         self.prompt_sampler = PromptSampler(
             own.num_samples,
             prompts_per_batch=own.batch_size,
@@ -91,20 +97,20 @@ class OrderedPrompts:
         )
         return self.prompt_sampler
 
-    def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # noqa: ANN401 - the trainer's own
+    def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Trainer's own
         self.prompt_sampler.plan(epoch)
-        super()._run_epoch(epoch=epoch, **settings)
+        super()._run_epoch(epoch=epoch, **settings)  # type: ignore[no-untyped-call]
 
     def _calculate_rewards(self, inputs: list[dict[str, Any]], *rest: Any) -> torch.Tensor:  # noqa: ANN401
         """The trainer's own, of all processes; in training they are remembered."""
-        rewards: torch.Tensor = super()._calculate_rewards(inputs, *rest)
-        if self.model.training:
+        rewards: torch.Tensor = super()._calculate_rewards(inputs, *rest)  # type: ignore[misc] # the trainer's own
+        if cast("nn.Module", self.model).training:
             indices = torch.tensor([row[INDEX_COLUMN] for row in inputs], device=rewards.device)
             totals = (rewards * self.reward_weights.to(rewards.device)).nansum(1)
             totals[rewards.isnan().all(1)] = torch.nan
-            if getattr(self, "reward_clip_range", None):  # RLOO's: rewards that differ may be equal after it
+            if self.reward_clip_range:  # rewards that differ may be equal after it
                 totals = totals.clamp(*self.reward_clip_range)
-            self.prompt_sampler.record(gather(indices), totals)
+            self.prompt_sampler.record(self.accelerator.gather(indices), totals)
         return rewards
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:  # noqa: ANN401 - the trainer's own

@@ -106,10 +106,16 @@ class PromptSampler(Sampler[int]):
         size = self.num_prompts // self.prompts_per_batch * self.prompts_per_batch
         # TRL's own sampler seeds with the seed itself, so epoch 0 can be compared with it index by index.
         generator = epoch_generator(self.seed, epoch) if epoch else torch.Generator().manual_seed(self.seed)
-        known = self._num_groups > 0
-        memory = {"scores": self._spreads.nan_to_num(0), "known": known} if self.ordering.needs_scores else {}
-        keep = None if size == self.num_prompts else size / self.num_prompts
-        order = checked_order(self.ordering, Request(epoch, self.num_prompts, generator, keep=keep, **memory))
+        needs_scores = self.ordering.needs_scores
+        request = Request(
+            epoch,
+            self.num_prompts,
+            generator,
+            scores=self._spreads.nan_to_num(0) if needs_scores else None,
+            known=self._num_groups > 0 if needs_scores else None,
+            keep=None if size == self.num_prompts else size / self.num_prompts,
+        )
+        order = checked_order(self.ordering, request)
         if order.weights is not None:
             raise ValueError(f"ordering must not weight its examples, got {self.ordering}: a trainer ignores weights")
         indices = order.indices.flip(0) if order.backwards else order.indices
