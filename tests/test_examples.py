@@ -25,10 +25,11 @@ TORCH = ["ordered_torch", "plain_torch"]
 FRAMEWORKS = ["ordered_accelerate", "ordered_fabric", "ordered_lightning", "ordered_transformers"]
 
 LANGUAGE = ["language_accelerate", "language_transformers", "language_trl"]
+REINFORCEMENT = "prompts_grpo"
 
 
 def test_every_example_is_tested():
-    assert sorted([*TORCH, *FRAMEWORKS, *LANGUAGE, "ordered_sklearn"]) == [
+    assert sorted([*TORCH, *FRAMEWORKS, *LANGUAGE, REINFORCEMENT, "ordered_sklearn"]) == [
         path.stem for path in sorted(EXAMPLES.glob("*.py"))
     ]
 
@@ -55,6 +56,13 @@ def test_the_language_model_learns(name):
     loss, said = outcome(name)
     assert loss < 1.5  # guessing: 2.5
     assert "loss" in said
+
+
+@pytest.mark.filterwarnings("ignore")  # the frameworks' own
+def test_reinforcement_learning_learns():
+    rate, said = outcome(REINFORCEMENT)
+    assert rate > 0.4  # guessing: 0.125
+    assert said.count("pass rate") == 6
 
 
 def test_ordering_changes_few_lines():

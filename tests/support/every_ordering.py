@@ -23,6 +23,7 @@ ORDERINGS = [
     go.Unlearned(),
     go.Unlearned(every=2),
     go.WithReplacement(),
+    go.Informative(),
     go.BlockShuffled(4),
     go.FlipFlop(go.BlockShuffled(3)),
     go.InfoBatch(10),

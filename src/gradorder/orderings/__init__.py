@@ -8,6 +8,7 @@ from gradorder.orderings.block_shuffled import BlockShuffled
 from gradorder.orderings.flip_flop import FlipFlop
 from gradorder.orderings.gradient_balancing import GradientBalancing
 from gradorder.orderings.info_batch import InfoBatch
+from gradorder.orderings.informative import Informative
 from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 from gradorder.orderings.plackett_luce import PlackettLuce
 from gradorder.orderings.revisiting import Revisiting
@@ -24,6 +25,7 @@ __all__ = [
     "FlipFlop",
     "GradientBalancing",
     "InfoBatch",
+    "Informative",
     "Order",
     "Ordering",
     "OrderingRun",
