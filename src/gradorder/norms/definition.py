@@ -94,9 +94,9 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
         try:
             return squared_norms(values, walk(values, {id(parameter) for parameter in parameters})).sqrt_()
         except UnprovenError as error:
-            reason = str(error)
-        _warn_once(model, reason)
-        return isolation.gradient_norms(model, batch, losses, values)
+            _warn_once(model, str(error))
+        del values  # its graph
+        return isolation.gradient_norms(model, batch, losses)
 
 
 def _outside_inference(tensor: torch.Tensor) -> torch.Tensor:

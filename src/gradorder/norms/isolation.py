@@ -40,18 +40,16 @@ def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None 
         ValueError: an example has another loss or another gradient alone than in the batch.
     """
     model, losses = unwrapped(model), losses or cross_entropy
-    num_entries = sum(parameter.numel() for parameter in trainable_parameters(model))
-    size = num_examples(batch)
-    if size == 0:
-        return torch.zeros(0, num_entries)
     with differentiable(model):
-        values = checks.per_example("losses", losses(model, batch), size)
-        return _isolated(model, batch, losses, values, lambda rows: rows)
+        parameters = trainable_parameters(model)
+        if num_examples(batch) == 0:
+            return torch.zeros(0, sum(parameter.numel() for parameter in parameters))
+        return _isolated(model, batch, losses, lambda rows: rows)
 
 
-def gradient_norms(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> torch.Tensor:
-    """The gradient norm of each example, shape (B,); `values` are the losses of the batch, with their graph."""
-    return _isolated(model, batch, losses, values, lambda rows: row_squares(rows).sqrt())
+def gradient_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:
+    """The gradient norm of each example, shape (B,); the caller has put the model into eval mode."""
+    return _isolated(model, batch, losses, lambda rows: row_squares(rows).sqrt())
 
 
 def flat_gradient(loss: torch.Tensor, parameters: list[nn.Parameter], *, retain_graph: bool = False) -> torch.Tensor:
@@ -76,13 +74,10 @@ Chunk = tuple[torch.Tensor, torch.Tensor]
 
 
 def _isolated(
-    model: nn.Module,
-    batch: Batch,
-    losses: Losses,
-    values: torch.Tensor,
-    reduce: Callable[[torch.Tensor], torch.Tensor],
+    model: nn.Module, batch: Batch, losses: Losses, reduce: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
     """`reduce` of the gradients (c, P) of a few examples at a time, joined, after comparing them with the batch."""
+    values = checks.per_example("losses", losses(model, batch), num_examples(batch))
     found = None
     if _may_be_vectorized(model, batch):
         try:
@@ -220,14 +215,20 @@ def _check(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor,
     difference = float((found.gradient - gradient).norm())
     if not bool(is_off.any()) and difference <= roundings * found.scale + tiny:
         return
+    again = losses(model, batch).detach()
+    if bool(((again - values.detach()).abs() > roundings * again.abs() + tiny).any()):
+        raise ValueError(
+            "losses must be the same each time the model runs in eval mode, but they are random. Turn the randomness off "
+            "in eval mode, for example with F.dropout(x, training=self.training)"
+        )
     noise = _Noise.of(model, batch, losses, values, found.is_finite, gradient, eps)
     times = _NOISE_OF_HALF if eps >= _HALF_EPS else _NOISE
     is_off &= differences > times * noise.losses
     if bool(is_off.any()):
         example = int((differences * is_off).nan_to_num(0).argmax())
         raise ValueError(
-            f"the loss of example {example} depends on other examples of the batch, or is random: it is "
-            f"{float(found.losses[example]):.6g} alone and {float(values[example]):.6g} in the batch. Its gradient cannot "
+            f"the loss of example {example} depends on other examples of the batch: it is "
+            f"{float(found.losses[example]):.6g} alone and {float(values[example].detach()):.6g} in the batch. Its gradient cannot "
             "be computed, because the graph of the batch does not separate the examples either"
         )
     if not difference <= max(roundings * found.scale, times * noise.gradient) + tiny:

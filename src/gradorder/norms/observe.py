@@ -102,7 +102,7 @@ class Observation:
         except UnprovenError as reason:
             raise ValueError(
                 "the graph does not prove which numbers of this batch belong to which example; perhaps the loss of one "
-                f"example depends on others: {reason}. gradient_norms has a slower way for some such models"
+                f"depends on other examples: {reason}. gradient_norms has a slower way for some such models"
             ) from reason
         self._hooks.close()  # of the batch before: they would keep its graph alive
         self._norms, self._weights, self._failure = SquaredNorms(found, len(losses)), None, None
@@ -251,7 +251,7 @@ class _OtherTerms:
         for node, name in self._reached.items():
             if node in known or to_parameters:
                 raise ValueError(
-                    f"a term other than the losses sends gradients through {name} in the same backward pass. They cannot "
+                    f"another term than the losses sends gradients through {name} in the same backward pass. They cannot "
                     "be separated from those of the examples. Add the term to the losses of the examples, or run its "
                     "backward pass separately"
                 )

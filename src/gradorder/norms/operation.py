@@ -292,7 +292,21 @@ def is_complex(node: Node, number: int) -> bool:
     return dtype.is_complex
 
 
-_LAYOUTS = frozenset(["T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Alias", "Clone", "ToCopy"])
+_LAYOUTS = frozenset(
+    [
+        "T",
+        "Transpose",
+        "Permute",
+        "View",
+        "UnsafeView",
+        "ReshapeAlias",
+        "Unsqueeze",
+        "Squeeze",
+        "Alias",
+        "Clone",
+        "ToCopy",
+    ]
+)
 """Operations that return every number of their input once, in another layout or precision."""
 
 
