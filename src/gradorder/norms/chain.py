@@ -1,12 +1,12 @@
 """A chain of linear layers and ReLUs, differentiated by hand.
 
-The forward pass keeps the input a of each linear layer. The backward pass starts from the loss gradient g at the outputs,
-adds |g|^2 (|a|^2 + 1) for each linear layer and continues with g W, cut where the ReLU was zero. There is no graph and
-there are no weight gradients: for a small network their overhead would be most of the time.
+The forward pass keeps the input a of each linear layer. The backward pass starts from the loss gradient g at the
+outputs, adds |g|^2 (|a|^2 + 1) for each linear layer and continues with g W, cut where the ReLU was zero. There is no
+graph and there are no weight gradients: for a small network their overhead would be most of the time.
 
-No graph proves the result here. So the chain is used only if the model cannot differ from the code below: its classes are
-exactly torch's, none of the functions that they run is patched, its modules have no hooks and no attributes of their own,
-and no `TorchFunctionMode` or `TorchDispatchMode` is active. In all other cases the graph is used.
+No graph proves the result here. So the chain is used only if the model cannot differ from the code below: its classes
+are exactly torch's, none of the functions that they run is patched, its modules have no hooks and no attributes of
+their own, and no `TorchFunctionMode` or `TorchDispatchMode` is active. In all other cases the graph is used.
 """
 
 from types import FunctionType
@@ -105,7 +105,7 @@ def _links(model: nn.Module) -> list[nn.Module] | None:
     if type(model) is nn.Linear:
         found: list[nn.Module] = [model]
     elif type(model) is nn.Sequential and _is_unchanged(model):
-        found = list(model._modules.values())  # type: ignore[arg-type] # noqa: SLF001 - a plain read, many times faster
+        found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
     else:
         return None
     parameters: list[torch.Tensor] = []
