@@ -126,7 +126,7 @@ class Observation:
             self._weights, self._failure = weights.detach(), None
 
     def _watch(self, found: Walk, norms: SquaredNorms, counted: set[int] | None) -> None:
-        self._other_terms = _OtherTerms()
+        self._other_terms = _OtherTerms(norms)
         self._other_terms.watch(found, self._hooks, to_parameters=self._measures_batch)
         if self._measures_batch:
             for leaf in {node for node in found.shared_nodes if type(node).__name__ == LEAF}:
@@ -140,7 +140,7 @@ class Observation:
             self._hooks.callback(hook.remove)
 
     def _measure(self, leaf: Node, gradients: Gradients) -> None:
-        if gradients[0] is not None:
+        if gradients[0] is not None and not (self._norms and self._norms.is_propagating):
             self._batch_squares[leaf] = row_squares(widened(gradients[0].detach()).to_dense().unsqueeze(0))[0]
 
     def _without_failing(self, hook: Callable[[Gradients], None]) -> Callable[[Gradients], None]:
@@ -221,7 +221,8 @@ class _OtherTerms:
     that the operations between it and the losses have sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, norms: SquaredNorms | None = None) -> None:
+        self._norms = norms
         self._sent: dict[Edge, list[torch.Tensor]] = {}
         self._reached: dict[Node, str] = {}
         """Operations that another term has reached."""
@@ -260,13 +261,17 @@ class _OtherTerms:
                     "pass separately"
                 )
 
+    @property
+    def _is_paused(self) -> bool:
+        return self._norms is not None and self._norms.is_propagating
+
     def _keep(self, edges: list[Edge | None], sent: Gradients, _got: object) -> None:
-        for edge, gradient in zip(edges, sent, strict=True):
+        for edge, gradient in zip(edges, sent, strict=True) if not self._is_paused else ():
             if edge is not None and gradient is not None:
                 self._sent.setdefault(edge, []).append(gradient)
 
     def _compare(self, node: Node, gradients: Gradients) -> None:
-        for number, gradient in enumerate(gradients):
+        for number, gradient in enumerate(gradients) if not self._is_paused else ():
             known = self._sent.pop((node, number), ())
             if gradient is None or (len(known) == 1 and known[0] is gradient):
                 continue
