@@ -10,22 +10,13 @@ from gradorder.diagnostics.probe import advise
 from gradorder.diagnostics.report import DataReport, data_report
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, margins, squared_error, token_losses
+from gradorder.norms import explain_norms, gradient_norms, observe_gradient_norms, per_example_gradients
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
-from gradorder.scores import (
-    GradientNorm,
-    LastLayerBound,
-    LogitError,
-    Loss,
-    explain_norms,
-    gradient_norms,
-    observe_gradient_norms,
-    per_example_gradients,
-    score_dataset,
-)
+from gradorder.scores import GradientNorm, LastLayerBound, LogitError, Loss, score_dataset
 from gradorder.selection import *  # noqa: F403 - its own list says what
 
 __all__ = [

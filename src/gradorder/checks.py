@@ -159,3 +159,10 @@ def per_example(what: str, values: object, num_examples: int) -> torch.Tensor:
     if values.ndim == 0:
         raise ValueError(f'{rule}, got the scalar {values.item()}: use reduction="none"')
     raise ValueError(f"{rule}, got shape {tuple(values.shape)}")
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor in float32 or better: in half precision, sums of squares and orders would lose digits."""
+    if tensor.dtype in {torch.float32, torch.float64}:  # most often; a training step asks
+        return tensor
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

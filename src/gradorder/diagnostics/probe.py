@@ -28,9 +28,8 @@ from gradorder.diagnostics.advice import (
     variation,
 )
 from gradorder.losses import Losses, cross_entropy
+from gradorder.norms.model_state import device_of, restored_random_state, unwrapped, with_whole_parameters
 from gradorder.scores import GradientNorm, LastLayerBound, LogitError, Loss, Score
-from gradorder.scores.undisturbed import device_of, random_state_kept
-from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 Clock = Callable[[], float]
 """The time in seconds."""
@@ -113,7 +112,7 @@ def advise(
         )
     model = with_whole_parameters(unwrapped(model))
     stopwatch = _Stopwatch(clock or _clock_for(device_of(model)), device_of(model))
-    with random_state_kept({device_of(model)}):
+    with restored_random_state({device_of(model)}):
         probed = _probed(length, size, probe_batches, seed)
         num_rounds = max(3, math.ceil(_NUM_ROUNDS / len(probed)))
         batches = _batches(dataset, probed, collate_fn, device_of(model))

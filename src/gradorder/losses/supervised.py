@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gradorder.batches import Batch
-from gradorder.precision import widened
+from gradorder.checks import widened
 
 Losses = Callable[[nn.Module, Batch], torch.Tensor]
 """A function of model and batch that returns one loss per example, shape (B,)."""

@@ -7,8 +7,8 @@ ones. Ordering needs one loss per example: the mean over the tokens of that exam
 import torch
 from torch.nn import functional as F
 
+from gradorder.checks import widened
 from gradorder.losses.supervised import IGNORED_TARGET
-from gradorder.precision import widened
 
 
 def token_losses(

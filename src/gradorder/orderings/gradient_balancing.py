@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from gradorder import checks
+from gradorder.checks import widened
 from gradorder.errors import warn
 from gradorder.orderings.ordering import ExampleIndices, Order, Ordering, OrderingRun, Request, has_duplicates
-from gradorder.precision import widened
 
 Kind = Literal["mean", "pair"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

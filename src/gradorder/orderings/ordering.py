@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from gradorder import checks
-from gradorder.precision import widened
+from gradorder.checks import widened
 
 ExampleIndices = npt.NDArray[np.int64]
 """The indices of the examples of a batch."""

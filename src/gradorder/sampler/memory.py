@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from gradorder import checks
+from gradorder.checks import widened
 from gradorder.errors import NonFiniteScoresError
-from gradorder.precision import widened
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.stratified import Indices
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from gradorder import checks
 from gradorder.batches import Batch
-from gradorder.precision import widened
+from gradorder.checks import widened
 from gradorder.scores import Loss, Score
 from gradorder.selection import state as states
 from gradorder.selection.draws import Draws
