@@ -10,11 +10,8 @@ from contextlib import ExitStack
 from functools import partial
 
 import torch
-from torch.utils.hooks import RemovableHandle
 
 from gradorder.scores.graph import Edge, Node, Walk
-
-Gradients = tuple[torch.Tensor | None, ...]
 
 
 class Arrivals:
@@ -24,7 +21,6 @@ class Arrivals:
         self._sent: dict[Edge, list[torch.Tensor]] = {}
         self._strangers: dict[Node, str] = {}
         self._found: Walk | None = None
-        self._root: Node = None
 
     def watch(self, found: Walk, stack: ExitStack, *, down_to_parameters: bool = False) -> None:
         """Look at every operation of a graph but the one that gives the losses.
@@ -34,16 +30,14 @@ class Arrivals:
             stack: when it is closed, nobody looks any more.
             down_to_parameters: look at what all examples share, too, and at the parameters.
         """
-        self._found, self._root = found, found.root
-        edges_of = {node: step.edges for node, step in found.steps.items()}
-        if down_to_parameters:
-            edges_of |= {node: node.next_functions for node in found.shared_nodes - found.steps.keys()}
-        # A hook after the operation is given what arrived, too. One for each node: they are many.
-        handles = [
-            node.register_hook(partial(self._look, node, [edge if edge[0] in edges_of else None for edge in edges]))
-            for node, edges in edges_of.items()
-        ]
-        stack.callback(_remove, handles)
+        self._found = found
+        nodes = [*found.steps, *(found.shared_nodes - found.steps.keys() if down_to_parameters else ())]
+        known = set(nodes)
+        for node in nodes:
+            edges = [edge if edge[0] in known else None for edge in node.next_functions]
+            stack.callback(node.register_hook(partial(self._keep, edges)).remove)
+            if node is not found.root:
+                stack.callback(node.register_prehook(partial(self._compare, node)).remove)
 
     def restart(self) -> None:
         """Another backward pass through the same graph begins."""
@@ -61,24 +55,18 @@ class Arrivals:
                     "backward pass separately"
                 )
 
-    def _look(
-        self, node: Node, edges: list[Edge | None], sent: tuple[torch.Tensor | None, ...], arrived: Gradients
-    ) -> None:
-        """The backward pass has gone through an operation."""
-        for number, gradient in enumerate(arrived):
-            parts = self._sent.pop((node, number), ())
-            if gradient is None or (len(parts) == 1 and parts[0] is gradient):
-                continue
-            if node is not self._root and not (parts and _is_sum(gradient, parts)):
-                self._strangers[node] = type(node).__name__
+    def _keep(self, edges: list[Edge | None], sent: tuple[torch.Tensor | None, ...], _got: object) -> None:
         for edge, gradient in zip(edges, sent, strict=True):
             if edge is not None and gradient is not None:
                 self._sent.setdefault(edge, []).append(gradient)
 
-
-def _remove(handles: list[RemovableHandle]) -> None:
-    for handle in handles:
-        handle.remove()
+    def _compare(self, node: Node, gradients: tuple[torch.Tensor | None, ...]) -> None:
+        for number, gradient in enumerate(gradients):
+            known = self._sent.pop((node, number), ())
+            if gradient is None or (len(known) == 1 and known[0] is gradient):
+                continue
+            if not known or not _is_sum(gradient, known):
+                self._strangers[node] = type(node).__name__
 
 
 def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
@@ -91,7 +79,7 @@ def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
         total = total.to_dense()
         dense = [part.to_dense().to(total.dtype).sum_to_size(total.shape) for part in parts]
         expected = sum(dense[1:], dense[0])
-        if not bool((expected - total).abs_().sum()):  # torch.equal compares number by number, and takes longer
+        if torch.equal(expected, total):
             return True
         size = sum((part.abs() for part in dense[1:]), dense[0].abs())
         allowed = (len(parts) - 1) * torch.finfo(total.dtype).eps * size
