@@ -9,23 +9,14 @@ from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankErr
 from gradorder.losses import cross_entropy, squared_error
 from gradorder.margins import margins
 from gradorder.noise_scale import NoiseScale
+from gradorder.norms import explain_norms, gradient_norms, observe_gradient_norms, per_example_gradients
 from gradorder.orderings import *  # noqa: F403 - its own list says what
 from gradorder.progress_lr import ProgressLR
 from gradorder.recommended import recommended
 from gradorder.reporting import DataReport, data_report
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
-from gradorder.scores import (
-    GradientNorm,
-    LastLayerBound,
-    LogitError,
-    Loss,
-    explain_norms,
-    gradient_norms,
-    observe_gradient_norms,
-    per_example_gradients,
-    score_dataset,
-)
+from gradorder.scores import GradientNorm, LastLayerBound, LogitError, Loss, score_dataset
 from gradorder.selection import *  # noqa: F403 - its own list says what
 from gradorder.token_losses import token_losses
 

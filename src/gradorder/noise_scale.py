@@ -16,8 +16,8 @@ from typing import final
 import torch
 
 from gradorder import checks
+from gradorder.norms.observe import Observation
 from gradorder.ranks import Ranks
-from gradorder.scores.observe import SeenGradients
 
 _ROUNDING = 0.05
 """Of gradients in half precision, relative; a sum in place of a mean is off by the batch size."""
@@ -59,7 +59,7 @@ class NoiseScale:
         self.last = math.nan
         """tr(S) / |G|^2 of the last step alone."""
 
-    def update(self, seen: SeenGradients) -> None:
+    def update(self, seen: Observation) -> None:
         """Take in the training step that was just observed.
 
         A step with a gradient that is not finite, as `GradScaler` makes them, is left out and counted in the text.

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gradorder as go
-from gradorder.scores import reference
+from gradorder.norms import reference
 
 BATCH = (torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.arange(6) % 3)
 

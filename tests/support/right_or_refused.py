@@ -8,7 +8,8 @@ from torch.utils.checkpoint import CheckpointError
 
 import gradorder as go
 from gradorder.batches import num_examples, take
-from gradorder.scores import reference
+from gradorder.norms import isolation, reference
+from gradorder.norms.model_state import differentiable
 
 REFUSED = "refused"
 GRADORDER = Path(go.__file__).parent
@@ -65,9 +66,16 @@ def observed(model, batch, losses=None):
         model.zero_grad()
 
 
-def alone(model, batch, losses=None):
-    """The oracle: one autograd pass for each example, which is a batch of its own."""
+def in_batch(model, batch, losses=None):
+    """The oracle: one autograd pass for each loss of the batch."""
     return reference.gradient_norms(model, batch, losses)
+
+
+def alone(model, batch, losses=None):
+    """The same for examples that do not depend on each other: each is a batch of its own."""
+    with differentiable(model):
+        chunks = isolation.one_at_a_time(model, batch, losses or go.cross_entropy)
+        return torch.cat([row.norm(dim=1) for row, _ in chunks])
 
 
 def alone_as_it_is(model, batch, losses=None):

@@ -15,7 +15,7 @@ from right_or_refused import is_refusal
 from torch import nn
 
 import gradorder as go
-from gradorder.scores import reference
+from gradorder.norms import isolation
 
 TOLERANCE = 1e-4
 """Relative. The oracle itself, in float32, is off by up to 1.0e-5 from its numbers in float64 (olmo2; the median of the
@@ -198,18 +198,14 @@ def alone(architecture, model, batch):
         return value
 
     handles = [layer.register_forward_hook(lambda *call: calls.append(call)) for layer in layers]
-    squares, _ = reference.one_at_a_time(model, batch, losses, squared_norms)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rows = torch.cat([row for row, _ in isolation.one_at_a_time(model, batch, losses)])
     for handle in handles:
         handle.remove()
-    assert len(last) == (len(squares) if layers else 0)
-    parameters = reference.trainable_parameters(model)
-    by_parameter = dict(zip(parameters, squares.unbind(1), strict=True))
+    assert len(last) == (len(rows) if layers else 0)
+    parts = rows.split([parameter.numel() for parameter in parameters], dim=1)
+    by_parameter = {p: torch.linalg.vecdot(part, part) for p, part in zip(parameters, parts, strict=True)}
     return Alone(by_parameter, torch.stack(last) if layers else None)
-
-
-def squared_norms(gradients):
-    """One number per parameter."""
-    return torch.stack([torch.linalg.vecdot(each.flatten(), each.flatten()).real for each in gradients])
 
 
 def linear_norm(layer, inputs, gradient):

@@ -20,9 +20,8 @@ from gradorder.adviser.advice import EXACT, Advice, ScoreAdvice
 from gradorder.adviser.spread import Array
 from gradorder.batches import Batch, num_examples, to_device
 from gradorder.losses import Losses, cross_entropy
+from gradorder.norms.model_state import device_of, restored_random_state, unwrapped, with_whole_parameters
 from gradorder.scores import GradientNorm, LastLayerBound, LogitError, Loss, Score
-from gradorder.scores.undisturbed import device_of, random_state_kept
-from gradorder.scores.wrapped import unwrapped, with_whole_parameters
 
 Clock = Callable[[], float]
 """The time in seconds."""
@@ -105,7 +104,7 @@ def advise(
         )
     model = with_whole_parameters(unwrapped(model))
     stopwatch = _Stopwatch(clock or _clock_for(device_of(model)), device_of(model))
-    with random_state_kept({device_of(model)}):
+    with restored_random_state({device_of(model)}):
         probed = _probed(length, size, probe_batches, seed)
         num_rounds = max(3, math.ceil(_NUM_ROUNDS / len(probed)))
         batches = _batches(dataset, probed, collate_fn, device_of(model))

@@ -1,4 +1,4 @@
-"""A whole data set scored at the current weights."""
+"""Score a whole dataset at the current weights."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,10 +10,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, to_device
-from gradorder.precision import widened
+from gradorder.norms.factored import widened
+from gradorder.norms.model_state import device_of, eval_mode, is_sharded, unwrapped
 from gradorder.ranks import Ranks
-from gradorder.scores.undisturbed import device_of, undisturbed
-from gradorder.scores.wrapped import is_sharded, unwrapped
 
 Score = Callable[[nn.Module, Batch], torch.Tensor]
 """One number per example of a batch at the current weights, shape (B,)."""
@@ -29,21 +28,20 @@ def score_dataset(
     collate_fn: Callable[[list[Any]], Batch] | None = None,
     progress: bool = False,
 ) -> torch.Tensor:
-    """The score of every example of a map-style dataset, shape (N,), in the order of the dataset.
+    """Score every example of a map-style dataset; returns shape (N,), in the order of the dataset.
 
-    The model is left exactly as found and the random state too, so scoring changes nothing in a training run.
-    Batches are moved to the model's device, where the result stays.
+    The model and the random state are restored, so scoring changes nothing in a training run. Batches are moved to the
+    model's device, where the result stays.
 
-    With several processes (torch.distributed) call it on all of them: whole scoring batches are dealt to the
-    processes and every one gets all scores. The batches are the same for any number of processes, so the numbers
-    are too.
+    With several processes (torch.distributed) call it on all of them. Each process scores some of the batches, and all
+    processes get all scores. The batches do not depend on the number of processes, so the scores do not either.
 
     Args:
         model: scored at its current weights, in eval mode.
         dataset: anything with `__len__` and `__getitem__`.
         score: any score of this library, or a function `(model, batch) -> (B,)`.
-        batch_size: examples per scoring batch, which has nothing to do with the training batch; the default was within
-            a fifth of the best for a small and for a convolutional network (`benchmarks/score_dataset.py`).
+        batch_size: examples per scoring batch, independent of the training batch. The default was within a fifth of
+            the best for a small and for a convolutional network (`benchmarks/score_dataset.py`).
         num_workers: as in `DataLoader`.
         collate_fn: as in `DataLoader`.
         progress: show a progress bar (needs tqdm: `pip install "gradorder[progress]"`).
@@ -89,7 +87,7 @@ def score_dataset(
 
 @dataclass(frozen=True)
 class _Lists:
-    """Ranges, each made a list only when it is its turn."""
+    """Ranges, each turned into a list when it is used."""
 
     ranges: list[range]
 
@@ -103,7 +101,7 @@ class _Lists:
 def _scored(model: nn.Module, batches: Iterable[Batch], score: Score) -> list[torch.Tensor]:
     device = device_of(model)
     scores = []
-    with undisturbed(model):
+    with eval_mode(model):
         for batch in batches:
             on_device = to_device(batch, device)
             scores.append(checks.per_example("score", score(model, on_device), num_examples(on_device)).detach())
@@ -111,7 +109,7 @@ def _scored(model: nn.Module, batches: Iterable[Batch], score: Score) -> list[to
 
 
 def _joined(scores: list[torch.Tensor], device: torch.device) -> torch.Tensor:
-    """One tensor of float32 or better, empty where this process had no batch."""
+    """One tensor of float32 or better, empty if this process had no batch."""
     return torch.cat([widened(part) for part in scores]) if scores else torch.empty(0, device=device)
 
 

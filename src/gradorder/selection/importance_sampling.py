@@ -9,9 +9,9 @@ from torch import nn
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, take
 from gradorder.errors import NonFiniteScoresError
+from gradorder.norms.model_state import device_of
 from gradorder.ranks import world_size
 from gradorder.scores import LogitError, Score
-from gradorder.scores.undisturbed import device_of
 from gradorder.selection import state as states
 from gradorder.selection.draws import Draws
 from gradorder.selection.selection import Selection, check_score, own_values, raw_scores

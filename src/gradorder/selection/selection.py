@@ -8,8 +8,8 @@ from torch import nn
 
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, take
+from gradorder.norms.model_state import unwrapped
 from gradorder.scores import Score
-from gradorder.scores.wrapped import unwrapped
 
 
 class Selection(ABC):

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import gradorder as go
-from gradorder.scores import reference
+from gradorder.norms import reference
 
 
 class Clock:

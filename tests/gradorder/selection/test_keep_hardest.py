@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gradorder as go
-from gradorder.scores import reference
+from gradorder.norms import reference
 
 
 def by_value(model, batch):

@@ -1,0 +1,137 @@
+import pytest
+import torch
+from small_models import Recurrent, cases
+from torch import nn
+from torch.nn import functional as F
+
+import gradorder as go
+from gradorder.norms import reference
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_loss_is_the_loss(case):
+    losses = case.losses or go.cross_entropy
+    expected = losses(case.model.eval(), case.batch)
+    torch.testing.assert_close(go.Loss(case.losses)(case.model, case.batch), expected.detach())
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 4, 7), (5, 4, 3, 2)])
+def test_logit_error_is_the_gradient_of_the_loss_at_the_logits(shape):
+    logits = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(4, (shape[0], *shape[2:]))
+    if targets.ndim > 1:
+        targets[0, 0] = -100
+    go.cross_entropy(nn.Identity(), (logits, targets)).sum().backward()
+    scores = go.LogitError()(nn.Identity(), (logits, targets))
+    torch.testing.assert_close(scores, logits.grad.flatten(1).norm(dim=1))
+
+
+def test_logit_error_of_probabilities():
+    logits, targets = torch.randn(5, 4), torch.rand(5, 4).softmax(1)
+    scores = go.LogitError()(nn.Identity(), (logits, targets))
+    torch.testing.assert_close(scores, (logits.softmax(1) - targets).norm(dim=1))
+
+
+def test_logit_error_keeps_the_digits_of_confident_predictions():
+    logits = torch.tensor([[20.0, 0.0], [25.0, 0.0], [30.0, 0.0]])
+    scores = go.LogitError()(nn.Identity(), (logits, torch.zeros(3, dtype=torch.long)))
+    exact = 2**0.5 * torch.exp(-torch.tensor([20.0, 25.0, 30.0], dtype=torch.float64))
+    torch.testing.assert_close(scores.double(), exact, rtol=1e-6, atol=0)
+
+
+def test_logit_error_with_a_function_of_the_users_own():
+    model = nn.Linear(4, 3)
+    batch = {"x": torch.randn(5, 4), "y": torch.tensor([0, 1, 2, 0, 1])}
+    score = go.LogitError(logits=lambda model, batch: (model(batch["x"]), batch["y"]))
+    torch.testing.assert_close(score(model, batch), go.LogitError()(model, (batch["x"], batch["y"])))
+
+
+def last_layer_reference(model, layer, batch, losses=None):
+    """The reference with everything but the last layer frozen."""
+    model.requires_grad_(requires_grad=False)
+    layer.requires_grad_(requires_grad=True)
+    return reference.gradient_norms(model, batch, losses)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_last_layer_bound_is_that_layers_gradient(bias):
+    last = nn.Linear(8, 3, bias=bias)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(), last)
+    batch = (torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]))
+    bound = go.LastLayerBound()(model, batch)
+    torch.testing.assert_close(bound, last_layer_reference(model, last, batch))
+    assert (bound <= go.gradient_norms(model.requires_grad_(), batch) * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize(("length", "width"), [(3, 40), (50, 2)])
+def test_last_layer_bound_over_positions(length, width):
+    """Few positions take the Gram matrices, many the gradient itself."""
+    last = nn.Linear(width, 5)
+    model = nn.Sequential(nn.Linear(4, width), nn.Tanh(), last)
+    batch = (torch.randn(6, length, 4), torch.randint(5, (6, length)))
+
+    def losses(model, batch):
+        return F.cross_entropy(model(batch[0]).mT, batch[1], reduction="none").mean(1)
+
+    bound = go.LastLayerBound(losses)(model, batch)
+    torch.testing.assert_close(bound, last_layer_reference(model, last, batch, losses), rtol=1e-5, atol=1e-7)
+
+
+def test_last_layer_bound_finds_the_layer_that_runs_last():
+    class Backwards(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 3)
+            self.first = nn.Linear(4, 8)
+
+        def forward(self, x):
+            return self.last(self.first(x).relu())
+
+    model, batch = Backwards(), (torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]))
+    torch.testing.assert_close(go.LastLayerBound()(model, batch), last_layer_reference(model, model.last, batch))
+
+
+def test_last_layer_bound_of_a_recurrent_model():
+    model, batch = Recurrent(), (torch.randn(6, 4, 3), torch.tensor([0, 1, 2, 0, 1, 2]))
+    torch.testing.assert_close(go.LastLayerBound()(model, batch), last_layer_reference(model, model.head, batch))
+
+
+def test_last_layer_bound_refuses_models_without_one():
+    batch = (torch.randn(2, 2, 4, 4), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"calls an nn\.Linear, and this one calls none"):
+        go.LastLayerBound()(nn.Sequential(nn.Conv2d(2, 3, 4), nn.Flatten()), batch)
+    layer = nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="called 2 times"):
+        go.LastLayerBound()(nn.Sequential(layer, layer), (torch.randn(2, 4), torch.tensor([0, 1])))
+
+
+@pytest.mark.parametrize("score", [go.Loss, go.LastLayerBound], ids=lambda score: score.__name__)
+def test_bad_losses_are_refused(score):
+    model, batch = nn.Linear(4, 3), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
+    with pytest.raises(ValueError, match=r'losses must give one number per example, shape \(5,\).*reduction="none"'):
+        score(lambda m, b: F.cross_entropy(m(b[0]), b[1]))(model, batch)
+
+
+BAD_TARGETS = {
+    "an index below 0": (3, torch.tensor([0, -1, 2, 0, 1]), "from 0 to 2, or -100 for none, got -1"),
+    "an index too large": (3, torch.tensor([0, 3, 2, 0, 1]), "from 0 to 2, or -100 for none, got 3"),
+    "true and false": (3, torch.tensor([True] * 5), "class indices of shape"),
+    "a column of indices": (3, torch.zeros(5, 1, dtype=torch.long), "class indices of shape"),
+    "a column of numbers": (3, torch.rand(5, 1), r"probabilities of the logits' shape \(5, 3\)"),
+    "a number each, as many as classes": (5, torch.rand(5), r"probabilities of the logits' shape \(5, 5\)"),
+    "one class": (1, torch.rand(5, 1), "at least two classes"),
+    "several labels": (3, torch.ones(5, 3), "1 in sum over the classes"),
+    "negative numbers": (3, torch.tensor([[2.0, -1.0, 0.0]] * 5), "each >= 0"),
+}
+
+
+@pytest.mark.parametrize(("classes", "targets", "message"), BAD_TARGETS.values(), ids=BAD_TARGETS)
+def test_logit_error_refuses_what_is_no_class(classes, targets, message):
+    with pytest.raises(ValueError, match=message):
+        go.LogitError()(nn.Linear(4, classes), (torch.randn(5, 4), targets))
+
+
+def test_logit_error_of_small_integers():
+    logits, targets = torch.randn(5, 200), torch.tensor([0, 156, 199, 2, 1])
+    scores = go.LogitError()(nn.Identity(), (logits, targets.to(torch.uint8)))
+    torch.testing.assert_close(scores, go.LogitError()(nn.Identity(), (logits, targets)))
