@@ -15,6 +15,7 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from gradorder.errors import is_out_of_memory
 from gradorder.norms.factored import row_squares, widened
@@ -232,13 +233,16 @@ class _OtherTerms:
             to_parameters: also compare at shared tensors and at the parameters.
         """
         self._found = found
-        nodes = [*found.operations, *(found.shared_nodes - found.operations.keys() if to_parameters else ())]
-        known = set(nodes)
-        for node in nodes:
-            edges = [edge if edge[0] in known else None for edge in node.next_functions]
-            stack.callback(node.register_hook(partial(self._keep, edges)).remove)
-            if node is not found.root:
-                stack.callback(node.register_prehook(partial(self._compare, node)).remove)
+        edges_of = {node: op.edges for node, op in found.operations.items()}
+        if to_parameters:
+            edges_of |= {node: node.next_functions for node in found.shared_nodes - found.operations.keys()}
+        # A hook that runs after an operation gets the gradients on both sides. So one is enough, and no hook of the user
+        # can come in between. Handles are kept in one list: an entry of the stack for each would keep the collector busy.
+        handles = []
+        for node, edges in edges_of.items():
+            watched = [edge if edge[0] in edges_of else None for edge in edges]
+            handles.append(node.register_hook(partial(self._compare, node, watched)))
+        stack.callback(_remove, handles)
 
     def restart(self) -> None:
         """Another backward pass through the same graph begins."""
@@ -256,18 +260,22 @@ class _OtherTerms:
                     "backward pass separately"
                 )
 
-    def _keep(self, edges: list[Edge | None], sent: Gradients, _got: object) -> None:
+    def _compare(self, node: Node, edges: list[Edge | None], sent: Gradients, got: Gradients) -> None:
+        root = self._found and self._found.root
+        for number, gradient in enumerate(got):
+            parts = self._sent.pop((node, number), ())
+            if gradient is None or node is root or (len(parts) == 1 and parts[0] is gradient):
+                continue
+            if not parts or not _is_sum(gradient, parts):
+                self._reached[node] = type(node).__name__
         for edge, gradient in zip(edges, sent, strict=True):
             if edge is not None and gradient is not None:
                 self._sent.setdefault(edge, []).append(gradient)
 
-    def _compare(self, node: Node, gradients: Gradients) -> None:
-        for number, gradient in enumerate(gradients):
-            known = self._sent.pop((node, number), ())
-            if gradient is None or (len(known) == 1 and known[0] is gradient):
-                continue
-            if not known or not _is_sum(gradient, known):
-                self._reached[node] = type(node).__name__
+
+def _remove(handles: list[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()
 
 
 def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
@@ -280,7 +288,7 @@ def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
         total = total.to_dense()
         dense = [part.to_dense().to(total.dtype).sum_to_size(total.shape) for part in parts]
         expected = sum(dense[1:], dense[0])
-        if torch.equal(expected, total):
+        if not bool((expected - total).abs_().sum()):  # faster than torch.equal
             return True
         size = sum((part.abs() for part in dense[1:]), dense[0].abs())
         allowed = (len(parts) - 1) * torch.finfo(total.dtype).eps * size
