@@ -1,10 +1,12 @@
-"""What a batch is: tensors with one row per example, in tuples, lists, dicts, or any nesting of them.
+"""A batch: tensors with one row per example, in tuples, lists, dicts, or any nesting of them.
 
-Numpy arrays and lists of plain values (the strings that torch's default collate leaves as they are) count as
-rows too. Single numbers, strings, None and tensors without dimensions belong to the whole batch and stay.
+Numpy arrays, lists of plain values and tuples of strings (as torch's default collate returns them) hold rows, too.
+Single numbers, strings, None, tensors without dimensions and tuples of numbers, such as `image_size=(224, 112)`, belong
+to the batch as a whole and stay as they are.
 """
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import torch
 
 Batch = Any
-"""Whatever the user's loader gives."""
+"""Anything that the user's loader returns."""
 
 _PLAIN = str | bytes | int | float | complex | None
 
@@ -60,7 +62,7 @@ def row_tensors(batch: Batch) -> list[torch.Tensor]:
 
 
 def has_only_tensor_rows(batch: Batch) -> bool:
-    """Whether the row tensors are all that differs between examples."""
+    """True if examples differ in the row tensors only."""
     return all(isinstance(leaf, torch.Tensor) for leaf in _leaves(batch) if _is_rows(leaf))
 
 
@@ -73,11 +75,13 @@ def with_row_tensors(batch: Batch, tensors: Sequence[torch.Tensor]) -> Batch:
 def _is_rows(leaf: object) -> bool:
     if isinstance(leaf, torch.Tensor | np.ndarray):
         return leaf.ndim > 0
-    return isinstance(leaf, list | tuple)
+    if isinstance(leaf, tuple):
+        return not hasattr(leaf, "_fields") and any(isinstance(value, str | bytes | Mapping) for value in leaf)
+    return isinstance(leaf, list)
 
 
 def _is_plain_list(batch: Batch) -> bool:
-    """Whether this is a list of one plain value, or one dict of plain values, per example."""
+    """True for a list or tuple of plain values, or of dicts of plain values."""
     return isinstance(batch, list | tuple) and len(batch) > 0 and all(_is_plain(value) for value in batch)
 
 
@@ -94,11 +98,13 @@ def _leaves(batch: Batch) -> list[Any]:
 
 
 def _map(function: Callable[[Any], Any], batch: Batch) -> Batch:
-    """`function` applied to every leaf; a leaf of unknown kind is refused, since its rows cannot be told."""
+    """`function` applied to every leaf; leaves of unknown types are refused, since their rows are not known."""
     if isinstance(batch, torch.Tensor | np.ndarray | _PLAIN) or _is_plain_list(batch):
         return function(batch)
     if isinstance(batch, Mapping):
         mapped = {key: _map(function, value) for key, value in batch.items()}
+        if isinstance(batch, defaultdict):
+            return type(batch)(batch.default_factory, mapped)
         return mapped if type(batch) is dict else type(batch)(mapped)  # type: ignore[call-arg]
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(_map(function, value) for value in batch))

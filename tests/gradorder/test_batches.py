@@ -1,4 +1,4 @@
-from collections import UserDict, namedtuple
+from collections import UserDict, defaultdict, namedtuple
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ BATCHES = [
     (ROWS, ["a", "b", "c"], [{"id": 1}, {"id": 2}, {"id": 3}]),
     (ROWS, np.arange(3)),
     Example(ROWS, 2.0),
+    defaultdict(list, {"x": ROWS}),
+    (ROWS, ("a", "b", "c")),
 ]
 
 
@@ -38,6 +40,8 @@ def expected(batch):
         return batch if batch.ndim == 0 else batch[PICK]
     if isinstance(batch, np.ndarray):
         return batch[PICK.numpy()]
+    if isinstance(batch, defaultdict):
+        return defaultdict(batch.default_factory, {key: expected(value) for key, value in batch.items()})
     if isinstance(batch, dict | UserDict):
         return type(batch)({key: expected(value) for key, value in batch.items()})
     if isinstance(batch, Pair):
@@ -71,3 +75,11 @@ def test_bad_batches_are_refused():
         num_examples({"x": 1})
     with pytest.raises(TypeError, match="got set"):
         num_examples((ROWS, {1, 2}))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("image_size", [(224, 112), (0.5, 2.0), torch.Size([224, 112]), Pair(224, 112), (True, None)])
+def test_a_tuple_of_numbers_belongs_to_the_whole_batch(image_size, size):
+    batch = {"x": ROWS[:size], "image_size": image_size}
+    assert num_examples(batch) == size
+    assert take(batch, torch.tensor([1]))["image_size"] == image_size

@@ -1,12 +1,12 @@
 """A chain of linear layers and ReLUs, differentiated by hand.
 
-The forward pass keeps the input a of each linear layer. The backward pass starts from the loss gradient g at the outputs,
-adds |g|^2 (|a|^2 + 1) for each linear layer and continues with g W, cut where the ReLU was zero. There is no graph and
-there are no weight gradients: for a small network their overhead would be most of the time.
+The forward pass keeps the input a of each linear layer. The backward pass starts from the loss gradient g at the
+outputs, adds |g|^2 (|a|^2 + 1) for each linear layer and continues with g W, cut where the ReLU was zero. There is no
+graph and there are no weight gradients: for a small network their overhead would be most of the time.
 
-No graph proves the result here. So the chain is used only if the model cannot differ from the code below: its classes are
-exactly torch's, none of the functions that they run is patched, its modules have no hooks and no attributes of their own,
-and no `TorchFunctionMode` or `TorchDispatchMode` is active. In all other cases the graph is used.
+No graph proves the result here. So the chain is used only if the model cannot differ from the code below: its classes
+are exactly torch's, none of the functions that they run is patched, its modules have no hooks and no attributes of
+their own, and no `TorchFunctionMode` or `TorchDispatchMode` is active. In all other cases the graph is used.
 """
 
 from types import FunctionType
@@ -25,7 +25,30 @@ _MATRIX = 2
 _LINKS = (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity)
 _OF_LINEAR = {"weight", "bias"}
 _ATTRIBUTES = frozenset(
-    ["training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks", "_is_full_backward_hook", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "in_features", "out_features", "inplace", "start_dim", "end_dim"]
+    [
+        "training",
+        "_parameters",
+        "_buffers",
+        "_modules",
+        "_non_persistent_buffers_set",
+        "_backward_pre_hooks",
+        "_backward_hooks",
+        "_is_full_backward_hook",
+        "_forward_hooks",
+        "_forward_hooks_with_kwargs",
+        "_forward_hooks_always_called",
+        "_forward_pre_hooks",
+        "_forward_pre_hooks_with_kwargs",
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+        "in_features",
+        "out_features",
+        "inplace",
+        "start_dim",
+        "end_dim",
+    ]
 )
 """The attributes of unchanged modules; an instance with another one, such as a `forward` of its own, is no link."""
 _DTYPES = (torch.float32, torch.float64)
@@ -53,7 +76,8 @@ _WERE_ORIGINAL = all(_is_of_torch(function) for _, _, function in _ORIGINALS)
 
 def gradient_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor | None:
     """The norms of a batch, shape (B,); None if the model, the losses or the batch is of another kind."""
-    if losses not in _LOSS_GRADIENTS or not _is_torch_unchanged():
+    loss_gradient = next((gradient for loss, gradient in _LOSS_GRADIENTS if loss is losses), None)
+    if loss_gradient is None or not _is_torch_unchanged():
         return None
     layers = _links(model)
     inputs, targets = _pair(batch)
@@ -61,7 +85,7 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tens
         return None
     with torch.no_grad():
         kept, outputs = _forward(layers, inputs)
-        gradient = None if outputs is None else _LOSS_GRADIENTS[losses](outputs, targets)
+        gradient = None if outputs is None else loss_gradient(outputs, targets)
         return None if gradient is None else _backward(layers, kept, gradient).sqrt_()
 
 
@@ -81,7 +105,7 @@ def _links(model: nn.Module) -> list[nn.Module] | None:
     if type(model) is nn.Linear:
         found: list[nn.Module] = [model]
     elif type(model) is nn.Sequential and _is_unchanged(model):
-        found = list(model._modules.values())  # type: ignore[arg-type] # noqa: SLF001 - a plain read, many times faster
+        found = list(model._modules.values())  # noqa: SLF001 - a plain read, many times faster
     else:
         return None
     parameters: list[torch.Tensor] = []
@@ -175,4 +199,4 @@ def _squared_error_gradient(outputs: torch.Tensor, targets: torch.Tensor) -> tor
     return (outputs - targets.reshape(outputs.shape)).mul_(2 / outputs.shape[1]).to(outputs.dtype)
 
 
-_LOSS_GRADIENTS = {cross_entropy: _cross_entropy_gradient, squared_error: _squared_error_gradient}
+_LOSS_GRADIENTS = ((cross_entropy, _cross_entropy_gradient), (squared_error, _squared_error_gradient))

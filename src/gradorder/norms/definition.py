@@ -11,8 +11,9 @@ backward pass for the whole batch.
     z (B, P, T)      --relu, mean over positions-->            a (B, P)
     a (B, P)         --linear: W (K, P), bias b (K,)-->        logits (B, K) --cross-entropy-->   losses (B,)
 
-One backward pass of `losses.sum()` gives the gradient G (B, K) at the logits. Row i is the gradient of `losses[i]`, because
-no operation between the logits and the losses mixes examples: `walk` proves this on the graph. Then, for example i,
+One backward pass of `losses.sum()` gives the gradient G (B, K) at the logits. Row i is the gradient of `losses[i]`,
+because no operation between the logits and the losses mixes examples: `walk` proves this on the graph. Then, for
+example i,
 
     gradient of W    G_i a_i'                  (K, P)         squared norm   |G_i|^2 |a_i|^2
     gradient of b    G_i                       (K,)           squared norm   |G_i|^2
@@ -40,10 +41,10 @@ The norm of example i is the root of the sum of the three:
     >>> torch.allclose(gradient_norms(model, (x, y)), squares.sqrt(), rtol=1e-4)
     True
 
-**The files.** `walk` goes from the losses to the parameters, with one rule for each kind of operation (`rules`), and finds
-where parameters meet examples. `squared_norms` runs the backward pass and sums the squared norms there, in factored form
-(`factored`). A chain of linear layers and ReLUs skips the graph (`chain`). If the graph proves nothing, each example is
-differentiated alone, and the results are compared with the batch (`isolation`).
+**The files.** `walk` goes from the losses to the parameters, with one rule for each kind of operation (`rules`), and
+finds where parameters meet examples. `squared_norms` runs the backward pass and sums the squared norms there, in
+factored form (`factored`). A chain of linear layers and ReLUs skips the graph (`chain`). If the graph proves nothing,
+each example is differentiated alone, and the results are compared with the batch (`isolation`).
 """
 
 import sys
@@ -58,7 +59,7 @@ from gradorder import checks
 from gradorder.batches import Batch, map_tensors, num_examples
 from gradorder.losses import Losses, cross_entropy
 from gradorder.norms import chain, isolation
-from gradorder.norms.model_state import differentiable, trainable_parameters, unwrapped
+from gradorder.norms.model_state import SCORING, differentiable, trainable_parameters, unwrapped
 from gradorder.norms.operation import UnprovenError
 from gradorder.norms.squared_norms import squared_norms
 from gradorder.norms.walk import walk
@@ -81,22 +82,23 @@ def gradient_norms(model: nn.Module, batch: Batch, losses: Losses | None = None)
             gradients of single examples differ from those in the batch.
     """
     model, losses = unwrapped(model), losses or cross_entropy
-    norms = chain.gradient_norms(model, batch, losses)
+    with SCORING:
+        norms = chain.gradient_norms(model, batch, losses)
     if norms is not None:
         return norms
-    parameters = trainable_parameters(model)
     size = num_examples(batch)
-    if size == 0:
-        return torch.zeros(0, device=parameters[0].device)
     with differentiable(model):
+        parameters = trainable_parameters(model)
+        if size == 0:
+            return torch.zeros(0, device=parameters[0].device)
         batch = map_tensors(_outside_inference, batch)
         values = checks.per_example("losses", losses(model, batch), size)
         try:
             return squared_norms(values, walk(values, {id(parameter) for parameter in parameters})).sqrt_()
         except UnprovenError as error:
-            reason = str(error)
-        _warn_once(model, reason)
-        return isolation.gradient_norms(model, batch, losses, values)
+            _warn_once(model, str(error))
+        del values  # its graph
+        return isolation.gradient_norms(model, batch, losses)
 
 
 def _outside_inference(tensor: torch.Tensor) -> torch.Tensor:

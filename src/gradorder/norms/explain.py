@@ -66,9 +66,9 @@ def explain_norms(model: nn.Module, batch: Batch, losses: Losses | None = None) 
         ParameterNorm(name='0.weight', operations=('Addmm',), how='used once')
     """
     model, losses = unwrapped(model), losses or cross_entropy
-    names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    trainable_parameters(model)
     with differentiable(model):
+        trainable_parameters(model)  # there must be one
+        names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
         values = checks.per_example("losses", losses(model, batch), num_examples(batch))
         explained: tuple[ParameterNorm, ...] = ()
         try:

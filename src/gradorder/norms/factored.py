@@ -1,9 +1,9 @@
 """The gradients of one parameter, one per example, in factored form.
 
-A linear layer's weight gradient is a sum of outer products; its squared norm follows from the factors, without the
-(B, p, d) gradients themselves. A rule returns such a factored form. Most parameters are used once, and then only the
-squared norms are needed. A parameter that is used several times (tied embeddings, a layer called twice) needs the norm of
-a sum: forms are then multiplied with each other, or written out where that is cheaper.
+A linear layer's weight gradient is a sum of outer products; its squared norm follows from the factors, without the (B,
+p, d) gradients themselves. A rule returns such a factored form. Most parameters are used once, and then only the
+squared norms are needed. A parameter that is used several times (tied embeddings, a layer called twice) needs the norm
+of a sum: forms are then multiplied with each other, or written out where that is cheaper.
 """
 
 import math

@@ -1,17 +1,18 @@
 """The fallback: differentiate each example alone, and compare the results with the batch.
 
-It serves where the graph of the batch proves nothing, for example behind an operation without a rule. An example alone is
-a batch of one. Its loss and its gradient are those in the batch only if no example depends on another. This is checked
-for every call and without chance: all losses are compared with those of the batch, and the sum of all gradients, each
-times a fixed weight, with the gradient of the equally weighted losses of the batch. If they differ by more than rounding,
-the batch is refused.
+It serves where the graph of the batch proves nothing, for example behind an operation without a rule. An example alone
+is a batch of one. Its loss and its gradient are those in the batch only if no example depends on another. This is
+checked for every call and without chance: all losses are compared with those of the batch, and the sum of all
+gradients, each times a fixed weight, with the gradient of the equally weighted losses of the batch. If they differ by
+more than rounding, the batch is refused.
 
-The gradients of several examples are computed at once with torch.func, a limited number of entries at a time. Models that
-torch.func cannot vectorize (recurrent layers, control flow that depends on data) run one example at a time.
+The gradients of several examples are computed at once with torch.func, a limited number of entries at a time. Models
+that torch.func cannot vectorize (recurrent layers, control flow that depends on data) run one example at a time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakSet
 
 import torch
@@ -40,21 +41,21 @@ def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None 
         ValueError: an example has another loss or another gradient alone than in the batch.
     """
     model, losses = unwrapped(model), losses or cross_entropy
-    num_entries = sum(parameter.numel() for parameter in trainable_parameters(model))
-    size = num_examples(batch)
-    if size == 0:
-        return torch.zeros(0, num_entries)
     with differentiable(model):
-        values = checks.per_example("losses", losses(model, batch), size)
-        return _isolated(model, batch, losses, values, lambda rows: rows)
+        parameters = trainable_parameters(model)
+        if num_examples(batch) == 0:
+            return torch.zeros(0, sum(parameter.numel() for parameter in parameters))
+        return _isolated(model, batch, losses, lambda rows: rows)
 
 
-def gradient_norms(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor) -> torch.Tensor:
-    """The gradient norm of each example, shape (B,); `values` are the losses of the batch, with their graph."""
-    return _isolated(model, batch, losses, values, lambda rows: row_squares(rows).sqrt())
+def gradient_norms(model: nn.Module, batch: Batch, losses: Losses) -> torch.Tensor:
+    """The gradient norm of each example, shape (B,); the caller has put the model into eval mode."""
+    return _isolated(model, batch, losses, lambda rows: row_squares(rows).sqrt())
 
 
-def flat_gradient(loss: torch.Tensor, parameters: list[nn.Parameter], *, retain_graph: bool = False) -> torch.Tensor:
+def flat_gradient(
+    loss: torch.Tensor, parameters: Sequence[torch.Tensor], *, retain_graph: bool = False
+) -> torch.Tensor:
     """The gradient of one number over all parameters, as one vector (P,) in float32 or better."""
     if not loss.requires_grad:
         return torch.cat([widened(torch.zeros_like(parameter)).flatten() for parameter in parameters])
@@ -76,13 +77,10 @@ Chunk = tuple[torch.Tensor, torch.Tensor]
 
 
 def _isolated(
-    model: nn.Module,
-    batch: Batch,
-    losses: Losses,
-    values: torch.Tensor,
-    reduce: Callable[[torch.Tensor], torch.Tensor],
+    model: nn.Module, batch: Batch, losses: Losses, reduce: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
     """`reduce` of the gradients (c, P) of a few examples at a time, joined, after comparing them with the batch."""
+    values = checks.per_example("losses", losses(model, batch), num_examples(batch))
     found = None
     if _may_be_vectorized(model, batch):
         try:
@@ -194,9 +192,9 @@ class _LossOfExample(nn.Module):
 # The comparison -----------------------------------------------------------------------------------------------------
 #
 # Batches of different sizes are summed in different orders, so equal numbers differ by rounding. Relative differences
-# below _ROUNDINGS eps are accepted. Beyond that, the rounding noise of this model is measured: the batch runs again with
-# every weight changed by one rounding. If a loss is a small difference of large numbers, as in a regression that fits,
-# the noise may be as large as the loss.
+# below _ROUNDINGS eps are accepted. Beyond that, the rounding noise of this model is measured: the batch runs again
+# with every weight changed by one rounding. If a loss is a small difference of large numbers, as in a regression that
+# fits, the noise may be as large as the loss.
 
 _ROUNDINGS, _ROUNDINGS_OF_HALF = 2**10, 2
 _NOISE, _NOISE_OF_HALF = 32, 4
@@ -204,33 +202,34 @@ _NOISE, _NOISE_OF_HALF = 32, 4
 _HALF_EPS = torch.finfo(torch.float16).eps
 _TF32_EPS = 2.0**-10
 """The precision of float32 products on accelerators."""
+_TINY = torch.finfo(torch.float32).tiny
+"""Smaller losses lose digits."""
 _DRAWS = 4
 """Measurements of the noise, with each weight rounded up or down."""
 
 
 def _check(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor, found: _Isolated) -> None:
     """Raise ValueError if losses or gradients of isolated examples differ from those of the batch."""
-    parameters = trainable_parameters(model)
     eps = _eps(values)
-    gradient = _weighted_gradient(values, found.is_finite, parameters)
+    in_batch = _Numbers.of(values, found.is_finite, trainable_parameters(model))
     roundings = eps * (_ROUNDINGS_OF_HALF if eps >= _HALF_EPS else _ROUNDINGS)
-    differences = (found.losses - values.detach()).abs()
-    tiny = torch.finfo(torch.float32).tiny  # smaller losses lose digits
-    is_off = differences > roundings * torch.maximum(found.losses.abs(), values.detach().abs()) + tiny
-    difference = float((found.gradient - gradient).norm())
-    if not bool(is_off.any()) and difference <= roundings * found.scale + tiny:
+    differences = (found.losses - in_batch.losses).abs()
+    is_off = differences > roundings * torch.maximum(found.losses.abs(), in_batch.losses.abs()) + _TINY
+    difference = float((found.gradient - in_batch.gradient).norm())
+    if not bool(is_off.any()) and difference <= roundings * found.scale + _TINY:
         return
-    noise = _Noise.of(model, batch, losses, values, found.is_finite, gradient, eps)
+    _refuse_random(in_batch.losses, losses(model, batch).detach(), roundings)
+    noise = _noise(model, batch, losses, found.is_finite, in_batch, eps=eps)
     times = _NOISE_OF_HALF if eps >= _HALF_EPS else _NOISE
     is_off &= differences > times * noise.losses
     if bool(is_off.any()):
         example = int((differences * is_off).nan_to_num(0).argmax())
         raise ValueError(
-            f"the loss of example {example} depends on other examples of the batch, or is random: it is "
-            f"{float(found.losses[example]):.6g} alone and {float(values[example]):.6g} in the batch. Its gradient cannot "
-            "be computed, because the graph of the batch does not separate the examples either"
+            f"the loss of example {example} depends on other examples of the batch: it is "
+            f"{float(found.losses[example]):.6g} alone and {float(in_batch.losses[example]):.6g} in the batch. Its "
+            "gradient cannot be computed, because the graph of the batch does not separate the examples either"
         )
-    if not difference <= max(roundings * found.scale, times * noise.gradient) + tiny:
+    if not difference <= max(roundings * found.scale, times * float(noise.gradient)) + _TINY:
         raise ValueError(
             "the gradient of one example depends on other examples of the batch: the gradients of the examples, each "
             f"computed alone, do not add up to the gradient of the batch (difference {difference:.3g}, sum of norms "
@@ -238,39 +237,40 @@ def _check(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor,
         )
 
 
-def _weighted_gradient(values: torch.Tensor, is_finite: torch.Tensor, parameters: list[nn.Parameter]) -> torch.Tensor:
-    weighted = values * _weights(len(values)).to(values)
-    return flat_gradient(weighted[is_finite].sum(), parameters, retain_graph=True)
+def _refuse_random(first: torch.Tensor, second: torch.Tensor, roundings: float) -> None:
+    if bool(((first - second).abs() > roundings * first.abs() + _TINY).any()):
+        raise ValueError(
+            "losses must be the same each time the model runs in eval mode, but they are random. Turn the randomness "
+            "off in eval mode, for example with F.dropout(x, training=self.training)"
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class _Noise:
+class _Numbers(NamedTuple):
+    """The losses of a batch, and the gradient of the weighted losses that are finite; or how much they change."""
+
     losses: torch.Tensor
-    gradient: float
+    gradient: torch.Tensor
 
     @classmethod
-    def of(
-        cls,
-        model: nn.Module,
-        batch: Batch,
-        losses: Losses,
-        values: torch.Tensor,
-        is_finite: torch.Tensor,
-        gradient: torch.Tensor,
-        eps: float,
-    ) -> "_Noise":
-        """The largest change of losses and gradient when every weight is rounded up or down."""
-        of_batch = _LossesOfBatch(model, losses)
-        generator = torch.Generator().manual_seed(0)
-        of_losses, of_gradient = torch.zeros_like(values.detach()), 0.0
-        for _ in range(_DRAWS):
-            weights = {name: _rounded(p, eps, generator) for name, p in of_batch.named_parameters()}
-            again = functional_call(of_batch, weights, (batch,))
-            trainable = [weight for weight in weights.values() if weight.requires_grad]
-            changed = _weighted_gradient(again, is_finite, trainable)  # type: ignore[arg-type]
-            of_losses = torch.maximum(of_losses, (again.detach() - values.detach()).abs())
-            of_gradient = max(of_gradient, float((changed - gradient).norm()))
-        return cls(of_losses, of_gradient)
+    def of(cls, values: torch.Tensor, is_finite: torch.Tensor, parameters: Sequence[torch.Tensor]) -> "_Numbers":
+        weighted = values * _weights(len(values)).to(values)
+        return cls(values.detach(), flat_gradient(weighted[is_finite].sum(), parameters))
+
+
+def _noise(
+    model: nn.Module, batch: Batch, losses: Losses, is_finite: torch.Tensor, at_weights: _Numbers, *, eps: float
+) -> _Numbers:
+    """The largest changes of the losses and of the gradient when every weight is rounded up or down."""
+    of_batch = _LossesOfBatch(model, losses)
+    generator = torch.Generator().manual_seed(0)
+    of_losses, of_gradient = torch.zeros_like(at_weights.losses), at_weights.gradient.new_zeros(())
+    for _ in range(_DRAWS):
+        weights = {name: _rounded(p, eps, generator) for name, p in of_batch.named_parameters()}
+        trainable = [weight for weight in weights.values() if weight.requires_grad]
+        rounded = _Numbers.of(functional_call(of_batch, weights, (batch,)), is_finite, trainable)
+        of_losses = torch.maximum(of_losses, (rounded.losses - at_weights.losses).abs())
+        of_gradient = torch.maximum(of_gradient, (rounded.gradient - at_weights.gradient).norm())
+    return _Numbers(of_losses, of_gradient)
 
 
 class _LossesOfBatch(nn.Module):

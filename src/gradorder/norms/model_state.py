@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
-_LOCK = threading.RLock()
+SCORING = threading.RLock()
 """One score runs at a time. The mode of a model and the random state belong to the process, not to a thread."""
 
 
@@ -22,16 +22,16 @@ _LOCK = threading.RLock()
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode, and restore everything afterwards, also if an exception passes through.
 
-    Restored are the mode of every module, every buffer (the object and its values), `.grad`, the requires_grad flags, the
-    weights of embeddings with `max_norm`, which a forward pass changes, and the random state of Python, numpy and torch.
-    Other threads that want to score wait until then.
+    Restored are the mode of every module, every buffer (the object and its values), `.grad`, the requires_grad flags,
+    the weights of embeddings with `max_norm`, which a forward pass changes, and the random state of Python, numpy and
+    torch. Other threads that want to score wait until then.
 
     Raises:
         ValueError: the model has lazy parameters, which its first forward pass would create.
     """
     modules = list(model.modules())
     _refuse_lazy(modules)
-    with _LOCK:
+    with SCORING:
         modes = [module.training for module in modules]
         # Straight from the dictionaries: for a small model, walking them by name takes longer than the pass itself.
         parameters = [

@@ -1,12 +1,12 @@
 """Exact per-example gradient norms out of the user's own training step, without an extra pass.
 
 In the backward pass of L = sum_i w_i f_i (w_i = 1/B for a mean, times any loss scaling) the gradient at a number that
-only f_i depends on is w_i times that of f_i. So the squared norms are summed as in `squared_norms` and divided by w_i^2.
-The weights w_i are the gradients that reach the losses.
+only f_i depends on is w_i times that of f_i. So the squared norms are summed as in `squared_norms` and divided by
+w_i^2. The weights w_i are the gradients that reach the losses.
 
 Nothing is added to the graph, so the gradients that the optimizer uses stay the same to the bit. For every batch the
-graph proves which numbers belong to which example (`walk`). `_OtherTerms` checks that every gradient in the pass comes from
-the losses. A batch that cannot be proved is refused, and the error says why.
+graph proves which numbers belong to which example (`walk`). `_OtherTerms` checks that every gradient in the pass comes
+from the losses. A batch that cannot be proved is refused, and the error says why.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,9 +44,9 @@ def observe_gradient_norms(model: nn.Module, *, batch_gradient: bool = False) ->
         >>> norms.shape
         torch.Size([8])
 
-    Any reduction, weighting, loss scaling or gradient accumulation may follow `seen.losses`. The model stays in training
-    mode. BatchNorm with batch statistics has no per-example gradient and raises in its first forward pass; put its layers
-    into eval mode.
+    Any reduction, weighting, loss scaling or gradient accumulation may follow `seen.losses`. The model stays in
+    training mode. BatchNorm with batch statistics has no per-example gradient and raises in its first forward pass; put
+    its layers into eval mode.
 
     With `DistributedDataParallel` and `fully_shard` each process reads the norms of its own part of the batch.
     """
@@ -103,7 +103,7 @@ class Observation:
         except UnprovenError as reason:
             raise ValueError(
                 "the graph does not prove which numbers of this batch belong to which example; perhaps the loss of one "
-                f"example depends on others: {reason}. gradient_norms has a slower way for some such models"
+                f"depends on other examples: {reason}. gradient_norms has a slower way for some such models"
             ) from reason
         self._hooks.close()  # of the batch before: they would keep its graph alive
         self._norms, self._weights, self._failure = SquaredNorms(found, len(losses)), None, None
@@ -137,7 +137,7 @@ class Observation:
             hook = junction.op.node.register_prehook(self._without_failing(partial(norms.add, junction)))
             self._hooks.callback(hook.remove)
         for node in {shared.edge[0] for shared in found.shared.values() if shared.parameter is None}:
-            hook = node.register_prehook(self._without_failing(lambda _, node=node: norms.propagate(node)))
+            hook = node.register_prehook(self._without_failing(partial(_propagate, norms, node)))
             self._hooks.callback(hook.remove)
 
     def _measure(self, leaf: Node, gradients: Gradients) -> None:
@@ -174,8 +174,8 @@ class Observation:
             raise ValueError(f"the gradients of single examples cannot be separated in this batch: {self._failure}")
         if weights is None or not norms.is_complete:
             raise RuntimeError(
-                "norms are there after the backward pass: call backward() on the reduced losses, and read the norms when "
-                "it has finished"
+                "norms are there after the backward pass: call backward() on the reduced losses, and read the norms "
+                "when it has finished"
             )
         self._other_terms.check()
         if bool((weights == 0).any()):
@@ -210,12 +210,16 @@ class Observation:
         return squares.sqrt() / (len(weights) * weights[0].abs())
 
 
+def _propagate(norms: SquaredNorms, node: Node, _gradients: Gradients) -> None:
+    norms.propagate(node)
+
+
 class _OtherTerms:
     """Notices terms of the backward pass other than the losses.
 
-    A penalty on the logits, or an auxiliary loss of experts, sends gradients through the same operations, and they would
-    be counted as those of the examples. So the gradient that reaches an operation is compared with the gradients that
-    the operations between it and the losses have sent.
+    A penalty on the logits, or an auxiliary loss of experts, sends gradients through the same operations, and they
+    would be counted as those of the examples. So the gradient that reaches an operation is compared with the gradients
+    that the operations between it and the losses have sent.
     """
 
     def __init__(self) -> None:
@@ -255,9 +259,9 @@ class _OtherTerms:
         for node, name in self._reached.items():
             if node in known or to_parameters:
                 raise ValueError(
-                    f"a term other than the losses sends gradients through {name} in the same backward pass. They cannot "
-                    "be separated from those of the examples. Add the term to the losses of the examples, or run its "
-                    "backward pass separately"
+                    f"another term than the losses sends gradients through {name} in the same backward pass. They "
+                    "cannot be separated from those of the examples. Add the term to the losses, or run its backward "
+                    "pass separately"
                 )
 
     def _compare(self, node: Node, edges: list[Edge | None], sent: Gradients, got: Gradients) -> None:

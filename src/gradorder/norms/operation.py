@@ -1,8 +1,8 @@
 """One operation of the autograd graph, and where the examples of the batch are in its tensors.
 
 Most tensors have the examples along their first dimension. Some models put time first, fold examples and positions into
-one dimension, or pick rows by an index. A `Place` says which entries of a tensor belong to which example. A `Rule` says,
-for one kind of operation, how the place changes from its output to its inputs.
+one dimension, or pick rows by an index. A `Place` says which entries of a tensor belong to which example. A `Rule`
+says, for one kind of operation, how the place changes from its output to its inputs.
 """
 
 import math
@@ -183,7 +183,7 @@ class Operation:
         self.kind = kind_of(node)
         """The name of the operation, `Mm` for `MmBackward0`."""
         self.edges: Sequence[Edge] = node.next_functions
-        """The origin of each input: the node that made it (None for a constant) and the number of that node's output."""
+        """The origin of each input: the node that made it (None for a constant) and the number of its output."""
         self.notes: dict[str, Any] = {}
         """Values that a rule has computed for one input and needs for the next."""
 
@@ -292,7 +292,21 @@ def is_complex(node: Node, number: int) -> bool:
     return dtype.is_complex
 
 
-_LAYOUTS = frozenset(["T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Unsqueeze", "Squeeze", "Alias", "Clone", "ToCopy"])
+_LAYOUTS = frozenset(
+    [
+        "T",
+        "Transpose",
+        "Permute",
+        "View",
+        "UnsafeView",
+        "ReshapeAlias",
+        "Unsqueeze",
+        "Squeeze",
+        "Alias",
+        "Clone",
+        "ToCopy",
+    ]
+)
 """Operations that return every number of their input once, in another layout or precision."""
 
 

@@ -14,8 +14,8 @@ from gradorder.norms.model_state import differentiable, trainable_parameters, un
 def per_example_gradients(model: nn.Module, batch: Batch, losses: Losses | None = None) -> torch.Tensor:
     """The gradient of each loss, shape (B, P), in the order of `model.parameters()`."""
     model = unwrapped(model)
-    parameters = trainable_parameters(model)
     with differentiable(model):
+        parameters = trainable_parameters(model)
         values = checks.per_example("losses", (losses or cross_entropy)(model, batch), num_examples(batch))
         rows = [flat_gradient(value, parameters, retain_graph=True) for value in values]
     return torch.stack(rows) if rows else torch.zeros(0, sum(parameter.numel() for parameter in parameters))

@@ -70,8 +70,8 @@ def _last_junctions(found: Walk) -> list[Junction]:
 class SquaredNorms:
     """The squared gradient norms of one batch, summed while the backward pass runs.
 
-    A parameter that is used once adds the squares of its gradients at once. The uses of a parameter that is used several
-    times are collected first, because the norm of their sum is needed.
+    A parameter that is used once adds the squares of its gradients at once. The uses of a parameter that is used
+    several times are collected first, because the norm of their sum is needed.
     """
 
     def __init__(self, walk: Walk, num_examples: int) -> None:

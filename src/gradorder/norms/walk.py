@@ -1,11 +1,11 @@
 """Walk the graph from the losses of a batch to the parameters: which number belongs to which example?
 
-The losses are one number per example. From there the walk goes against the direction of the forward pass. Each operation
-says where the examples are in its inputs, given where they are in its outputs (`rules`). An input without a place is
-shared by all examples: a parameter, or a tensor computed from parameters only. An operation with a shared input is a
-junction. Parameters get their gradients through junctions and through nothing else. So if the walk ends without an
-`UnprovenError`, the gradient of each loss is proved to be the sum of what the junctions contribute, for this model,
-these losses and this batch. Nothing is taken over from an earlier call.
+The losses are one number per example. From there the walk goes against the direction of the forward pass. Each
+operation says where the examples are in its inputs, given where they are in its outputs (`rules`). An input without a
+place is shared by all examples: a parameter, or a tensor computed from parameters only. An operation with a shared
+input is a junction. Parameters get their gradients through junctions and through nothing else. So if the walk ends
+without an `UnprovenError`, the gradient of each loss is proved to be the sum of what the junctions contribute, for this
+model, these losses and this batch. Nothing is taken over from an earlier call.
 """
 
 import heapq
@@ -89,10 +89,7 @@ def walk(losses: torch.Tensor, counted: set[int] | None) -> Walk:
     """
     if not losses.requires_grad:
         return Walk(None, {}, [], {}, set())
-    if len(losses) == 1:
-        found = _walk_of_one_example(losses, counted)
-    else:
-        found = _walk_of_batch(losses, counted)
+    found = _walk_of_one_example(losses, counted) if len(losses) == 1 else _walk_of_batch(losses, counted)
     if any(has_hooks(parameter) for shared in found.shared.values() for parameter in shared.parameters):
         raise UnprovenError(
             "a parameter has a hook (register_hook), and its effect on one example's gradient is not known"

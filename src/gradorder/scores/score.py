@@ -149,8 +149,8 @@ class LastLayerBound:
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """One score per example, shape (B,)."""
         model, size = with_whole_parameters(unwrapped(model)), num_examples(batch)
-        calls = _LinearCalls(model)
         with differentiable(model):
+            calls = _LinearCalls(model)
             model.requires_grad_(requires_grad=False)
             with calls.differentiable():
                 losses = checks.per_example("losses", (self.losses or cross_entropy)(model, batch), size)
@@ -211,14 +211,14 @@ class _LinearCalls:
         assert isinstance(layer, nn.Linear)  # noqa: S101 - no other layer has this hook
         self._called.append(layer)
         for parameter in self._trainable[layer]:
-            parameter.requires_grad_(requires_grad=True)
+            parameter.requires_grad_()
         # Every call cuts the graph, so that in the end it begins at the last one.
         return tuple(each.detach() if isinstance(each, torch.Tensor) else each for each in args)
 
     def _end(self, layer: nn.Module, _args: object, _output: object) -> None:
         assert isinstance(layer, nn.Linear)  # noqa: S101 - no other layer has this hook
         for parameter in self._trainable[layer]:
-            parameter.requires_grad_(requires_grad=False)
+            parameter.requires_grad = False
 
 
 def _default_logits(model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:

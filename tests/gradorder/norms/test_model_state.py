@@ -1,6 +1,7 @@
 """A score leaves the model exactly as found; every score is listed here."""
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -159,6 +160,59 @@ def test_embeddings_with_a_largest_norm_keep_their_weights(score):
 @every_score
 def test_lazy_models_are_refused_and_stay_lazy(score):
     model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.Linear(8, 3))
-    with pytest.raises(ValueError, match="LazyLinear that makes them in its first forward pass"):
+    with pytest.raises(ValueError, match="LazyLinear that creates them in its first"):
         score(model, BATCH)
     assert type(model[0]) is nn.LazyLinear
+
+
+class OptimizedModule(nn.Module):
+    """A user's class with the name of one of torch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class _FabricModule(OptimizedModule):
+    """A user's class with the name of one of Lightning's."""
+
+
+class FullyShardedDataParallel(OptimizedModule):
+    """A user's class with the name of one of torch's."""
+
+
+@pytest.mark.parametrize("kind", [OptimizedModule, _FabricModule, FullyShardedDataParallel])
+def test_classes_are_not_recognized_by_their_names(kind):
+    model, batch = kind(), (torch.randn(5, 4), torch.arange(5) % 3)
+    torch.testing.assert_close(go.gradient_norms(model, batch), reference.gradient_norms(model, batch))
+    assert go.LastLayerBound()(model, batch).shape == (5,)
+
+
+def test_one_model_in_two_threads():
+    """Scores wait for each other: each sees the model in eval mode, and it is left in training mode."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 32), nn.Dropout(0.5), nn.Tanh(), nn.BatchNorm1d(32), nn.Linear(32, 3))
+    batch = (torch.randn(6, 4), torch.arange(6) % 3)
+    scores = [go.gradient_norms, go.LastLayerBound(), go.per_example_gradients]
+    expected = [score(model, batch) for score in scores]
+    wrong = []
+
+    def run():
+        for _ in range(10):
+            for score, right in zip(scores, expected, strict=True):
+                try:
+                    if not torch.equal(score(model, batch), right):
+                        wrong.append(score)
+                except BaseException as error:  # noqa: BLE001 - it would be lost in the thread
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert all(module.training for module in model.modules())

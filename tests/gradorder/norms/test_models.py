@@ -356,9 +356,7 @@ def test_a_replaced_layer_is_looked_at_anew():
 
 def test_batch_norm_without_running_statistics_is_refused():
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3))
-    with pytest.raises(
-        ValueError, match=r"BatchNorm normalizes by .*no per-example gradient.*track_running_stats"
-    ):
+    with pytest.raises(ValueError, match=r"BatchNorm normalizes by .*no per-example gradient.*track_running_stats"):
         go.gradient_norms(model, BATCH)
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
 import gradorder as go
-from gradorder.norms import observe, reference
+from gradorder.norms import isolation, reference, squared_norms
 
 
 def frozen_batch_norm(model):
@@ -102,7 +102,7 @@ def test_norms_in_the_middle_of_a_backward_pass_are_refused():
         hidden = model[1](model[0](BATCH[0]))
         hidden.register_hook(lambda _: seen.norms)
         losses = F.cross_entropy(model[2](hidden), BATCH[1], reduction="none")
-        with pytest.raises(RuntimeError, match="come to its end"):
+        with pytest.raises(RuntimeError, match="has finished"):
             seen.losses(losses).mean().backward()
 
 
@@ -190,7 +190,7 @@ def test_batch_norm_with_batch_statistics_raises_at_the_first_forward():
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
     with (
         go.observe_gradient_norms(model),
-        pytest.raises(ValueError, match=r"BatchNorm1d normalises by the batch.*eval mode"),
+        pytest.raises(ValueError, match=r"BatchNorm1d normalizes .*eval mode"),
     ):
         model(BATCH[0])
     model[1].eval()
@@ -240,7 +240,7 @@ def test_a_model_that_changes():
 def test_wrong_use_is_refused():
     model = nn.Linear(4, 3)
     with go.observe_gradient_norms(model) as seen:
-        with pytest.raises(RuntimeError, match="losses were not told"):
+        with pytest.raises(RuntimeError, match="losses were not passed"):
             _ = seen.norms
         losses = go.cross_entropy(model, BATCH)
         with pytest.raises(ValueError, match=r'use reduction="none"'):
@@ -305,8 +305,9 @@ def test_dropout_inside_a_recurrent_layer():
     batch = (torch.randn(5, 6, 3), BATCH[1])
     with go.observe_gradient_norms(model) as seen:
         losses = go.cross_entropy(model, batch)
-        each = [torch.autograd.grad(loss, list(model.parameters()), retain_graph=True) for loss in losses]
-        expected = torch.stack([reference.joined(list(gradients)).norm() for gradients in each])
+        parameters = list(model.parameters())
+        each = [isolation.flat_gradient(loss, parameters, retain_graph=True) for loss in losses]
+        expected = torch.stack(each).norm(dim=1)
         seen.losses(losses).mean().backward()
         torch.testing.assert_close(seen.norms, expected)
 
@@ -350,8 +351,8 @@ def test_layers_that_are_frozen_unfrozen_and_replaced_between_steps():
             model.zero_grad()
             seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
             torch.testing.assert_close(seen.norms, reference.gradient_norms(model, BATCH))
-            gradients = [p.grad for p in model.parameters() if p.requires_grad]
-            torch.testing.assert_close(seen.batch_gradient_norm, reference.joined(gradients).norm())
+            gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.requires_grad])
+            torch.testing.assert_close(seen.batch_gradient_norm, gradients.norm())
 
 
 def test_a_hook_on_a_parameter_is_refused():
@@ -371,7 +372,7 @@ def test_an_error_of_a_rule_does_not_end_the_training_step(monkeypatch):
         raise RuntimeError("could not create a primitive")
 
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    monkeypatch.setattr(observe, "met", fails)
+    monkeypatch.setattr(squared_norms.SquaredNorms, "add", fails)
     with go.observe_gradient_norms(model) as seen:
         seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
         assert all(parameter.grad is not None for parameter in model.parameters())
@@ -384,7 +385,7 @@ def test_memory_that_runs_out_in_a_rule_is_passed_on(monkeypatch):
         raise torch.OutOfMemoryError("no room")
 
     model = nn.Linear(4, 3)
-    monkeypatch.setattr(observe, "met", fails)
+    monkeypatch.setattr(squared_norms.SquaredNorms, "add", fails)
     with go.observe_gradient_norms(model) as seen, pytest.raises(torch.OutOfMemoryError):
         seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
 
@@ -421,3 +422,98 @@ def test_sparse_gradients(size):
     with go.observe_gradient_norms(model, batch_gradient=True) as seen:
         seen.losses(go.cross_entropy(model, batch)).mean().backward()
         torch.testing.assert_close(seen.norms, reference.gradient_norms(model, batch))
+
+
+def compared_with_a_plain_step(model, batch, losses=go.cross_entropy):
+    """The norms of an observed step and those of the definition."""
+    expected = reference.gradient_norms(model, batch, losses)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(losses(model, batch)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_full_backward_hooks_on_modules(register):
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    calls = []
+    for module in model:
+        getattr(module, register)(lambda *call: calls.append(call))
+    compared_with_a_plain_step(model, BATCH)
+    assert calls
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_rows_written_by_an_index(dtype):
+    """As experts do: `out[i] = expert(h[i])`."""
+
+    def forward(model, x):
+        hidden, written = model.body(x), torch.zeros(len(x), 4, dtype=x.dtype)
+        written = written + 0 * hidden
+        for number, expert in enumerate(model.experts):
+            rows = (torch.arange(len(x)) % 2 == number).nonzero()[:, 0]
+            written[rows] = expert(hidden[rows])
+        return model.head(written)
+
+    experts = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    model = Custom(forward, body=nn.Linear(4, 4), experts=experts, head=nn.Linear(4, 3)).to(dtype)
+    batch = (BATCH[0].to(dtype), BATCH[1])
+    expected = reference.gradient_norms(model, batch)
+    tolerance = 0.05 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(go.gradient_norms(model, batch), expected, rtol=tolerance, atol=0)
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses(go.cross_entropy(model, batch)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected, rtol=tolerance, atol=0)
+
+
+def test_an_index_that_gives_one_row_to_two_examples_is_refused():
+    def forward(model, x):
+        hidden = model.body(x)
+        written = 0 * hidden
+        written[torch.arange(len(x))] = hidden[torch.arange(len(x)) // 2]
+        return written
+
+    model = Custom(forward, body=nn.Linear(4, 3))
+    with go.observe_gradient_norms(model) as seen, pytest.raises(ValueError, match="depends on other examples"):
+        seen.losses(go.cross_entropy(model, BATCH))
+
+
+def test_a_long_observation_keeps_nothing():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+    def count(num_steps):
+        for _ in range(num_steps):
+            seen.losses(go.cross_entropy(model, BATCH)).mean().backward()
+        gc.collect()
+        return len(gc.get_objects())
+
+    with go.observe_gradient_norms(model) as seen:
+        first = count(5)
+        assert count(50) - first < 20
+
+
+def test_a_deep_graph_of_parameters():
+    """Deeper than Python's stack."""
+
+    def forward(model, x):
+        weight = model.body.weight
+        for _ in range(1500):
+            weight = weight * 1.0 + 0.0
+        return x @ weight.T
+
+    compared_with_a_plain_step(Custom(forward, body=nn.Linear(4, 3, bias=False)), BATCH)
+
+
+@pytest.mark.filterwarnings("ignore:the gradient norms of this:UserWarning")
+@pytest.mark.parametrize("shape", [(5, 4), (5, 6, 4), (5, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_batch_statistic_is_refused_behind_every_linear_layer(shape, bias):
+    model = Custom(lambda m, x: m.head(m.body(x) - m.other(x).mean(0)).flatten(1)[:, :3],
+                   body=nn.Linear(4, 4), other=nn.Linear(4, 4, bias=bias), head=nn.Linear(4, 3))  # fmt: skip
+    batch = (torch.randn(shape), BATCH[1])
+    with go.observe_gradient_norms(model) as seen, pytest.raises(ValueError, match="depends on other examples"):
+        seen.losses(go.cross_entropy(model, batch))
+    with pytest.raises(ValueError, match="depends on other examples"):
+        go.gradient_norms(model, batch)

@@ -135,3 +135,58 @@ def test_logit_error_of_small_integers():
     logits, targets = torch.randn(5, 200), torch.tensor([0, 156, 199, 2, 1])
     scores = go.LogitError()(nn.Identity(), (logits, targets.to(torch.uint8)))
     torch.testing.assert_close(scores, go.LogitError()(nn.Identity(), (logits, targets)))
+
+
+WEIGHT_NORMS = {"parametrization": nn.utils.parametrizations.weight_norm, "hook": nn.utils.weight_norm}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+@pytest.mark.parametrize("normed", WEIGHT_NORMS.values(), ids=WEIGHT_NORMS)
+def test_last_layer_bound_of_a_weight_normed_layer(normed):
+    last = normed(nn.Linear(8, 3))
+    model, batch = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last), (torch.randn(6, 4), torch.arange(6) % 3)
+    bound = go.LastLayerBound()(model, batch)
+    torch.testing.assert_close(bound, last_layer_reference(model, last, batch))
+    assert last.bias.requires_grad
+
+
+def test_last_layer_bound_of_a_layer_with_a_forward_of_its_own():
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return F.linear(x, 2 * self.weight, self.bias)
+
+    last = Doubled(8, 3)
+    model, batch = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last), (torch.randn(6, 4), torch.arange(6) % 3)
+    torch.testing.assert_close(go.LastLayerBound()(model, batch), last_layer_reference(model, last, batch))
+
+
+COUPLED_LOSSES = {
+    "batch norm": lambda z, y: F.cross_entropy(F.batch_norm(z, None, None, training=True), y, reduction="none"),
+    "over all losses": lambda z, y: F.cross_entropy(z, y, reduction="none").softmax(0),
+    "batch norm of the losses": lambda z, y: F.batch_norm(
+        F.cross_entropy(z, y, reduction="none")[:, None], None, None, training=True
+    )[:, 0],
+    "similarities": lambda z, y: F.cross_entropy(z @ z.T, torch.arange(len(z)), reduction="none"),
+    "examples as channels": lambda z, y: (
+        F.batch_norm(z.T, None, None, training=True).T.square().sum(1)
+        + F.batch_norm(z, None, None, training=True).square().sum(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("losses", COUPLED_LOSSES.values(), ids=COUPLED_LOSSES)
+def test_last_layer_bound_refuses_losses_that_couple_examples(losses):
+    model, batch = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)), (torch.randn(6, 4), torch.arange(6) % 3)
+    with pytest.raises(ValueError, match=r"examples|per-example"):
+        go.LastLayerBound(lambda model, batch: losses(model(batch[0]), batch[1]))(model, batch)
+
+
+def test_last_layer_bound_counts_the_call_only():
+    """A penalty on the weights of the last layer is no part of its call."""
+    last = nn.Linear(8, 3)
+    model, batch = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last), (torch.randn(6, 4), torch.arange(6) % 3)
+
+    def penalized(model, batch):
+        return go.cross_entropy(model, batch) + last.weight.square().sum()
+
+    torch.testing.assert_close(go.LastLayerBound(penalized)(model, batch), go.LastLayerBound()(model, batch))

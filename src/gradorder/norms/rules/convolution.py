@@ -1,6 +1,7 @@
 """Convolutions: dW[p, c, k] = sum_t g[p, t] a[c, s t + d k - pad] over output positions t.
 
-There are four exact ways to the squared norm of each example's weight gradient. For C input and P output channels, K kernel taps and T output positions, per example:
+There are four exact ways to the squared norm of each example's weight gradient. For C input and P output channels, K
+kernel taps and T output positions, per example:
 
     patches    unfold the input into T patches of C K numbers, then one product        T P C K
     groups     the batch as groups of one large convolution: torch's own kernel        T P C K
