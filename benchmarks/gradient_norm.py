@@ -513,7 +513,7 @@ def dattri_llm(model: nn.Module, losses: Losses) -> Norms:
 
 
 def layers_of_transformers(model: nn.Module) -> Any:  # noqa: ANN401 - the peer may not be installed
-    """Every layer that the peer can split into examples, with the RMSNorm of `transformers` declared as its documentation asks."""
+    """Every layer that the peer knows; the RMSNorm of `transformers` is declared as its documentation asks."""
     peer, kinds = importlib.import_module("dattri_llm"), importlib.import_module("dattri_llm.utils.module")
     norms = {name: module for name, module in model.named_modules() if hasattr(module, "variance_epsilon")}
     return peer.HookManagerConfig(

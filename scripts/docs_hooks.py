@@ -16,6 +16,7 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
+from gradorder.norms.rules import FAMILIES
 from gradorder_lab import paper
 from gradorder_lab.benchmark.aims import Missed
 from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
@@ -115,6 +116,21 @@ def norms() -> str:
     )
 
 
+def rules() -> str:
+    """The operations of the autograd graph that `gradient_norms` knows, with the rules of each, from the registry."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for family, registry in FAMILIES.items():
+        for name, rule in registry.items():
+            shared = "–" if rule.gradients is None else _first_line(rule.gradients)
+            names.setdefault((family, _first_line(rule.places), shared), []).append(name)
+    head = ("family", "operations", "where the examples are", "gradients of a shared input, per example")
+    return _as_markdown(head, [[family, ", ".join(own), *texts] for (family, *texts), own in names.items()])
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").split("\n")[0].rstrip(".")
+
+
 def savings() -> str:
     """One line per task: what the recommended sampler takes, loses and saves; bold: an aim missed."""
     head = ("task", "target, %", "spent", "time", "minus random", "at half", "gradients to target", "time to target")
@@ -191,6 +207,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "keep": partial(claims, "C6"),
     "networks": partial(claims, "C7", "C8"),
     "norms": norms,
+    "rules": rules,
     "savings": savings,
     "nearest": nearest,
     "benchmark": benchmark,

@@ -90,9 +90,10 @@ class LastProducts:
         self._products = torch.empty(0)
 
     def of(self, left: torch.Tensor) -> torch.Tensor:
-        """left (B, T, p) -> (B, T, T)."""
+        """Left (B, T, p) -> (B, T, T)."""
         if self._input is None or not self._is_same(self._input, left):
-            self._input, self._version, self._products = left, left._version, left @ left.mT  # noqa: SLF001 - no public way
+            self._input, self._products = left, left @ left.mT
+            self._version = left._version  # noqa: SLF001 - no public way
         return self._products
 
     def _is_same(self, mine: torch.Tensor, left: torch.Tensor) -> bool:

@@ -156,9 +156,14 @@ _not_vectorizable: WeakSet[nn.Module] = WeakSet()
 
 def _vectorized(model: nn.Module, batch: Batch, losses: Losses) -> Iterator[Chunk]:
     """A few examples at a time, each as a batch of one, by torch.func."""
-    of_example = _LossOfExample(model, losses, batch)
-    trainable = {name: each.detach() for name, each in of_example.named_parameters() if each.requires_grad}
-    differentiated = grad_and_value(lambda weights, *example: functional_call(of_example, weights, example))
+    of_batch = _LossesOfBatch(model, losses)
+    trainable = {name: each.detach() for name, each in of_batch.named_parameters() if each.requires_grad}
+
+    def loss_of(weights: dict[str, torch.Tensor], *example: torch.Tensor) -> torch.Tensor:
+        own = with_row_tensors(batch, [tensor.unsqueeze(0) for tensor in example])
+        return checks.per_example("losses", functional_call(of_batch, weights, (own,)), 1)[0]
+
+    differentiated = grad_and_value(loss_of)
 
     def gradient_and_loss(*example: torch.Tensor) -> Chunk:
         gradients, loss = differentiated(trainable, *example)
@@ -172,21 +177,6 @@ def _vectorized(model: nn.Module, batch: Batch, losses: Losses) -> Iterator[Chun
         if values.requires_grad:
             raise RuntimeError("a parameter is not reached through the model's attributes: it has no stand-in")
         yield gradients.detach(), values.detach()
-
-
-class _LossOfExample(nn.Module):
-    """The loss of one example as a module, so that `functional_call` reaches the weights of the user's model."""
-
-    def __init__(self, model: nn.Module, losses: Losses, batch: Batch) -> None:
-        super().__init__()
-        self.model = model
-        self._losses = losses
-        self._batch = batch
-
-    def forward(self, *example: torch.Tensor) -> torch.Tensor:
-        rows = [tensor.unsqueeze(0) for tensor in example]
-        losses = self._losses(self.model, with_row_tensors(self._batch, rows))
-        return checks.per_example("losses", losses, 1)[0]
 
 
 # The comparison -----------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class Observation:
             self._weights, self._failure = weights.detach(), None
 
     def _watch(self, found: Walk, norms: SquaredNorms, counted: set[int] | None) -> None:
-        self._other_terms = _OtherTerms()
+        self._other_terms = _OtherTerms(norms)
         self._other_terms.watch(found, self._hooks, to_parameters=self._measures_batch)
         if self._measures_batch:
             for leaf in {node for node in found.shared_nodes if type(node).__name__ == LEAF}:
@@ -141,7 +141,7 @@ class Observation:
             self._hooks.callback(hook.remove)
 
     def _measure(self, leaf: Node, gradients: Gradients) -> None:
-        if gradients[0] is not None:
+        if gradients[0] is not None and not (self._norms and self._norms.is_propagating):
             self._batch_squares[leaf] = row_squares(widened(gradients[0].detach()).to_dense().unsqueeze(0))[0]
 
     def _without_failing(self, hook: Callable[[Gradients], None]) -> Callable[[Gradients], None]:
@@ -222,7 +222,8 @@ class _OtherTerms:
     that the operations between it and the losses have sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, norms: SquaredNorms | None = None) -> None:
+        self._norms = norms
         self._sent: dict[Edge, list[torch.Tensor]] = {}
         self._reached: dict[Node, str] = {}
         """Operations that another term has reached."""
@@ -240,8 +241,8 @@ class _OtherTerms:
         edges_of = {node: op.edges for node, op in found.operations.items()}
         if to_parameters:
             edges_of |= {node: node.next_functions for node in found.shared_nodes - found.operations.keys()}
-        # A hook that runs after an operation gets the gradients on both sides. So one is enough, and no hook of the user
-        # can come in between. Handles are kept in one list: an entry of the stack for each would keep the collector busy.
+        # A hook that runs after an operation gets the gradients on both sides: one hook is enough, and it also notices
+        # hooks of the user that were registered later. One list of handles: the stack would make many objects of each.
         handles = []
         for node, edges in edges_of.items():
             watched = [edge if edge[0] in edges_of else None for edge in edges]
@@ -265,6 +266,8 @@ class _OtherTerms:
                 )
 
     def _compare(self, node: Node, edges: list[Edge | None], sent: Gradients, got: Gradients) -> None:
+        if self._norms is not None and self._norms.is_propagating:
+            return
         root = self._found and self._found.root
         for number, gradient in enumerate(got):
             parts = self._sent.pop((node, number), ())

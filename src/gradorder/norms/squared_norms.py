@@ -11,13 +11,12 @@ from functools import partial
 
 import torch
 from torch.autograd.graph import GradientEdge
-from torch.func import vmap
 from torch.utils.checkpoint import CheckpointError
 
 from gradorder.errors import is_out_of_memory
 from gradorder.norms.factored import Dense, LastProducts, OuterSum, PerExample, sum_squares, widened, written_sum
 from gradorder.norms.model_state import slow_vmap_allowed
-from gradorder.norms.operation import LEAF, Edge, Node, Operation, UnprovenError, kind_of, output_shape, summed_to
+from gradorder.norms.operation import LEAF, Node, Operation, UnprovenError, kind_of, output_shape
 from gradorder.norms.rules import RULES
 from gradorder.norms.rules.dimensions import permutation
 from gradorder.norms.walk import Junction, Shared, Walk
@@ -81,6 +80,8 @@ class SquaredNorms:
         for each in walk.shared.values():
             for parameter in each.parameters:
                 self._uses[id(parameter)] += each.num_uses if each.parameter is not None else 2
+        self.is_propagating = False
+        """True while autograd runs for us, inside a backward pass that is observed: hooks ignore these gradients."""
         self.restart()
 
     def restart(self) -> None:
@@ -136,17 +137,21 @@ class SquaredNorms:
 
     def propagate(self, node: Node) -> None:
         """Propagate the gradients at a tensor computed from parameters to those parameters."""
-        gradients = self._derived.pop(node, None)
+        gradients = None if self.is_propagating else self._derived.pop(node, None)
         if gradients is None:
             return
-        with torch.no_grad(), in_full_precision(self._walk.junctions[0].op.device):
-            rows = {
-                number: (total := written_sum(forms)).reshape(len(total), *output_shape(node, number))
-                for number, forms in gradients.items()
-            }
-            for parameter, each in _at_leaves(node, rows):
-                if id(parameter) in self._uses:
+        behind = {id(p): p for each in self._walk.shared.values() if each.edge[0] is node for p in each.parameters}
+        self.is_propagating = True
+        try:
+            with torch.no_grad(), in_full_precision(self._walk.junctions[0].op.device):
+                rows = {
+                    number: (total := written_sum(forms)).reshape(len(total), *output_shape(node, number))
+                    for number, forms in gradients.items()
+                }
+                for parameter, each in _at_parameters(node, rows, list(behind.values())):
                     self._collect(parameter, Dense(each))
+        finally:
+            self.is_propagating = False
 
     def squares(self) -> torch.Tensor:
         """The sums over all parameters, shape (B,)."""
@@ -201,79 +206,22 @@ def _permuted_back(form: PerExample, dims: list[int]) -> PerExample:
     return Dense(form.dense().permute(0, *back))
 
 
-def _at_leaves(node: Node, gradients: dict[int, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Per-example gradients at the outputs of an operation, propagated to all leaves behind it."""
-    arrived: dict[Edge, torch.Tensor] = {(node, number): rows for number, rows in gradients.items()}
-    found: list[tuple[torch.Tensor, torch.Tensor]] = []
-    for each in _in_order(node):
-        rows = _at_outputs(each, arrived)
-        if rows is None:
-            continue
-        if type(each).__name__ == LEAF:
-            found.append((each.variable, rows[0]))
-            continue
-        for edge, result in zip(each.next_functions, _backward_per_example(each, rows), strict=True):
-            if edge[0] is not None and result is not None:
-                arrived[edge] = arrived[edge] + result if edge in arrived else result
-    return found
-
-
-def _in_order(root: Node) -> list[Node]:
-    """A node and all nodes behind it, each after those that use it."""
-    num_users: Counter[Node] = Counter()
-    stack, seen = [root], {root}
-    while stack:
-        for child, _ in stack.pop().next_functions:
-            if child is not None:
-                num_users[child] += 1
-                if child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-    order, ready = [], [root]
-    while ready:
-        order.append(ready.pop())
-        for child, _ in order[-1].next_functions:
-            if child is not None:
-                num_users[child] -= 1
-                if num_users[child] == 0:
-                    ready.append(child)
-    return order
-
-
-def _at_outputs(node: Node, arrived: dict[Edge, torch.Tensor]) -> list[torch.Tensor] | None:
-    """The gradients at all outputs of a node, zero where none has arrived; None if none has arrived at all."""
-    numbers = range(len(node._input_metadata))  # noqa: SLF001 - no public way
-    known = [arrived.pop((node, number), None) for number in numbers]
-    first = next((rows for rows in known if rows is not None), None)
-    if first is None:
-        return None
-    return [
-        first.new_zeros(len(first), *output_shape(node, number)) if rows is None else rows
-        for number, rows in enumerate(known)
-    ]
-
-
-def _backward_per_example(node: Node, rows: Sequence[torch.Tensor]) -> Sequence[torch.Tensor | None]:
-    """A node's backward function for every example: vectorized, or one after the other if torch cannot do that."""
-    types = [metadata.dtype for metadata in node._input_metadata]  # noqa: SLF001 - no public way
-    rows = [each.to(dtype) for each, dtype in zip(rows, types, strict=True)]
-    inputs = [child for child, _ in node.next_functions]
-
-    def backward(*gradients: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        results = node(*gradients)
-        results = results if isinstance(results, tuple) else (results,)
-        return tuple(result for result, child in zip(results, inputs, strict=True) if child is not None)
-
+def _at_parameters(
+    node: Node, gradients: dict[int, torch.Tensor], parameters: Sequence[torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Per-example gradients at the outputs of a node, propagated to the parameters behind it by autograd itself."""
+    edges = [GradientEdge(node, number) for number in gradients]
+    types = [node._input_metadata[number].dtype for number in gradients]  # noqa: SLF001 - no public way
+    rows = [each.to(dtype) for each, dtype in zip(gradients.values(), types, strict=True)]
+    backward = partial(torch.autograd.grad, edges, parameters, retain_graph=True, allow_unused=True)
     try:
         with slow_vmap_allowed():
-            results = vmap(backward)(*rows)
+            results: Sequence[torch.Tensor | None] = backward(rows, is_grads_batched=True)
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-        each = [backward(*(rows_of[i] for rows_of in rows)) for i in range(len(rows[0]))]
-        results = tuple(torch.stack(column) for column in zip(*each, strict=True))
-    following = iter(results)
-    return [
-        None if child is None else summed_to(widened(next(following).to_dense()), output_shape(child, number))
-        for child, number in node.next_functions
-    ]
+        # torch cannot vectorize one of the operations: one example after the other.
+        each = [backward([rows_of[i] for rows_of in rows]) for i in range(len(rows[0]))]
+        columns = zip(*each, strict=True)
+        results = [None if column[0] is None else torch.stack([g.to_dense() for g in column]) for column in columns]
+    return [(p, widened(result)) for p, result in zip(parameters, results, strict=True) if result is not None]

@@ -263,7 +263,7 @@ def _leaves(node: Node, size: int, seen: set[Node]) -> Iterator[torch.Tensor]:
             yield node.variable
             continue
         _check_no_batch(node, size)
-        if isinstance(node, BackwardCFunction):
+        if isinstance(node, BackwardCFunction) and kind_of(node) != "BackwardHookFunction":
             raise UnprovenError(f"{kind_of(node)}: a shared tensor is computed by it, and it is in Python")
         stack.extend(child for child, _ in node.next_functions)
     seen |= own

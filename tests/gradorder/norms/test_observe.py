@@ -529,3 +529,45 @@ def test_a_hook_of_the_user_that_changes_a_gradient_after_ours_is_noticed(regist
         losses.mean().backward()
         with pytest.raises(ValueError, match="than the losses"):
             _ = seen.norms
+
+
+class Positions(nn.Module):
+    """A table that all examples share."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(6, 4)
+
+    def forward(self, x):
+        return self.table(torch.arange(x.shape[1]))
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("factor", [None, 3.0])
+@pytest.mark.parametrize("batch_gradient", [True, False])
+def test_hooks_on_a_module_whose_output_all_examples_share(factor, batch_gradient):
+    """They run as in a plain backward pass, also if they change gradients."""
+    model = Custom(lambda m, x: m.head((m.body(x) + m.positions(x)).tanh().mean(1)),
+                   body=nn.Linear(4, 4), positions=Positions(), head=nn.Linear(4, 3))  # fmt: skip
+    model.positions.register_full_backward_pre_hook(
+        lambda module, gradients: None if factor is None else tuple(factor * each for each in gradients)
+    )
+    batch = (torch.randn(5, 6, 4), BATCH[1])
+    expected = reference.gradient_norms(model, batch)
+    torch.testing.assert_close(go.gradient_norms(model, batch), expected)
+    with go.observe_gradient_norms(model, batch_gradient=batch_gradient) as seen:
+        seen.losses(go.cross_entropy(model, batch)).mean().backward()
+        torch.testing.assert_close(seen.norms, expected)
+        if batch_gradient:
+            gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+            torch.testing.assert_close(seen.batch_gradient_norm, gradient.norm())
+
+
+def test_a_hook_on_a_weight_that_is_computed():
+    def forward(model, x):
+        weight = model.body.weight * 2
+        if weight.requires_grad:
+            weight.register_hook(lambda gradient: 3 * gradient)
+        return x @ weight.T
+
+    compared_with_a_plain_step(Custom(forward, body=nn.Linear(4, 3, bias=False)), BATCH)
