@@ -592,13 +592,15 @@ class PositionsOfEveryExample(nn.Module):
     def forward(self, input_ids: torch.Tensor, **others: Any) -> Any:  # noqa: ANN401 - what the model returns
         """Words (B, T)."""
         positions = torch.arange(input_ids.shape[1]).expand(input_ids.shape)
-        kinds = {"token_type_ids": torch.zeros_like(input_ids)} if self.model.config.model_type == "bert" else {}
+        config: Any = self.model.config
+        kinds = {"token_type_ids": torch.zeros_like(input_ids)} if config.model_type == "bert" else {}
         return self.model(input_ids, position_ids=positions, **kinds, **others)
 
 
 def adapt_for_dattri_llm(model: nn.Module) -> tuple[nn.Module, str] | None:
     """An equal model: a table that is looked up once for all examples has no gradients of single ones."""
-    if getattr(getattr(model, "config", None), "model_type", None) in {"bert", "gpt2"}:
+    config: Any = getattr(model, "config", None)
+    if config is not None and config.model_type in {"bert", "gpt2"}:
         return PositionsOfEveryExample(model), "positions of every example"
     return None
 

@@ -97,7 +97,7 @@ class LastProducts:
         return self._products
 
     def _is_same(self, mine: torch.Tensor, left: torch.Tensor) -> bool:
-        """True if both are one piece of memory, which is not freed while `mine` exists, and nobody has written to it."""
+        """True if both are one piece of memory that nobody has written to; it is not freed while `mine` exists."""
         return (
             mine.data_ptr() != 0  # a tensor made of others, such as a DTensor, has no memory of its own
             and (mine.data_ptr(), mine.shape, mine.stride()) == (left.data_ptr(), left.shape, left.stride())
