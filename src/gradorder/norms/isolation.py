@@ -26,6 +26,7 @@ from gradorder.losses import Losses, cross_entropy
 from gradorder.norms.factored import row_squares, widened
 from gradorder.norms.model_state import differentiable, slow_vmap_allowed, trainable_parameters, unwrapped
 from gradorder.norms.operation import Node
+from gradorder.norms.squared_norms import in_full_precision
 from gradorder.norms.walk import has_hooks
 
 MAX_GRADIENT_ENTRIES = 2**24
@@ -116,14 +117,15 @@ def _collected(
     gradient: torch.Tensor | None = None
     scale, start = 0.0, 0
     for rows, values_alone in chunks:
-        norms = row_squares(rows).sqrt()
-        is_finite = norms.isfinite() & values_alone.isfinite()
         own = weights[start : start + len(rows)].to(rows)
         start += len(rows)
-        added = own[is_finite] @ rows[is_finite]
-        gradient = added if gradient is None else gradient + added
-        scale += float(own[is_finite] @ norms[is_finite])
-        results.append(reduce(rows))
+        with in_full_precision(rows.device):
+            norms = row_squares(rows).sqrt()
+            is_finite = norms.isfinite() & values_alone.isfinite()
+            added = own[is_finite] @ rows[is_finite]
+            gradient = added if gradient is None else gradient + added
+            scale += float(own[is_finite] @ norms[is_finite])
+            results.append(reduce(rows))
         losses.append(values_alone)
         finite.append(is_finite)
     assert gradient is not None  # noqa: S101 - a batch has examples
@@ -215,7 +217,7 @@ def _check(model: nn.Module, batch: Batch, losses: Losses, values: torch.Tensor,
     if bool(is_off.any()):
         example = int((differences * is_off).nan_to_num(0).argmax())
         raise ValueError(
-            f"the loss of example {example} depends on other examples of the batch: it is "
+            f"the loss of one example depends on other examples of the batch: example {example} has the loss "
             f"{float(found.losses[example]):.6g} alone and {float(in_batch.losses[example]):.6g} in the batch. Its "
             "gradient cannot be computed, because the graph of the batch does not separate the examples either"
         )
