@@ -7,8 +7,8 @@ BENCH_VENV := .venv-bench
 BENCH_PYTHON := $(BENCH_VENV)/bin/python
 # The laboratory is a distribution of its own, always installed beside the library of the same version.
 LAB := --editable lab
-PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0
-PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor
+PEERS := opacus==1.6.0 backpack-for-pytorch==1.7.1 cleanlab==2.9.0 dattri-llm==0.1.0
+PEERS_NEED := opt_einsum scipy einops unfoldNd pandas termcolor tqdm
 WORKERS ?= 2
 OUT ?= runs
 # Bytecode is kept in the environment, not beside the sources, also where the shell forbids it there.

@@ -275,23 +275,24 @@ def lstm() -> nn.Module:
 
 
 OURS = ("gradorder", "gradorder observe", ONE_AT_A_TIME)
+WITH_DATTRI = (*OURS, "dattri-llm")
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 4}
 ARCHITECTURES = {
     "bert": Workload(
         "BERT, 16", of_transformers("SequenceClassification", "bert", **WORDS, num_labels=NUM_CLASSES), with_classes,
-        class_losses, mean_class_loss, methods=OURS,
+        class_losses, mean_class_loss, methods=WITH_DATTRI,
     ),
     "llama": Workload(
         "Llama, 16", of_transformers("CausalLM", "llama", **WORDS), next_words, word_losses, mean_word_loss,
-        methods=OURS,
+        methods=WITH_DATTRI,
     ),
     "gpt2": Workload(
         "GPT-2, 16", of_transformers("CausalLM", "gpt2", **WORDS), next_words, word_losses, mean_word_loss,
-        methods=OURS,
+        methods=WITH_DATTRI,
     ),
     "vit": Workload(
         "ViT, 16", of_transformers("ImageClassification", "vit", **PATCHES), pictures(32), class_losses,
-        mean_class_loss, methods=OURS,
+        mean_class_loss, methods=WITH_DATTRI,
     ),
     "convnext": Workload(
         "ConvNeXt, 16", of_transformers("ImageClassification", "convnext", **STAGES), pictures(64), class_losses,
@@ -301,7 +302,7 @@ ARCHITECTURES = {
     "lstm": Workload("LSTM, 16", lstm, images(16, LENGTH, 128), methods=OURS),
     "bert-mlm": Workload(
         "BERT, masked words, 16", of_transformers("MaskedLM", "bert", **WORDS), with_some_words, word_losses,
-        mean_word_loss, methods=OURS,
+        mean_word_loss, methods=WITH_DATTRI,
     ),
     "opt": Workload(
         "OPT, 16", of_transformers("CausalLM", "opt", **WORDS, ffn_dim=512, word_embed_proj_dim=128), next_words,
@@ -491,6 +492,41 @@ def backpack(model: nn.Module, losses: Losses) -> Norms:
     return norms
 
 
+def dattri_llm(model: nn.Module, losses: Losses) -> Norms:
+    """Hooks around a training pass keep inputs and gradients of layers; their squared norms are taken afterwards."""
+    peer, ops = importlib.import_module("dattri_llm"), importlib.import_module("dattri_llm.gradient.ops")
+    capture = peer.CaptureCallback()
+    manager = peer.HookManager(model, config=layers_of_transformers(model), callbacks=[capture])
+
+    def norms(batch: Batch) -> torch.Tensor:
+        with manager.collect():
+            losses(model, batch).sum().backward()
+        found = capture.record.gradient
+        squares = {name: ops.grad_norm_sq(each, found.layer_types[name]) for name, each in found.data.items()}
+        whole = {name for name, each in squares.items() if len(each) == num_examples(batch)}
+        without = [name for name, _ in model.named_parameters() if name.rpartition(".")[0] not in whole]
+        if without:
+            raise NotImplementedError(f"no norms for {len(without)} parameters, {without[0]} the first")
+        return torch.stack(list(squares.values())).sum(0).sqrt()
+
+    return norms
+
+
+def layers_of_transformers(model: nn.Module) -> Any:  # noqa: ANN401 - the peer may not be installed
+    """Every layer that the peer knows; the RMSNorm of `transformers` is declared as its documentation asks."""
+    peer, kinds = importlib.import_module("dattri_llm"), importlib.import_module("dattri_llm.utils.module")
+    norms = {name: module for name, module in model.named_modules() if hasattr(module, "variance_epsilon")}
+    return peer.HookManagerConfig(
+        hook_types=dict.fromkeys(norms, "linear_io"),
+        linear_io=peer.REGISTER_ALL,
+        layer_types=dict.fromkeys(norms, "nn.RMSNorm"),
+        module_kwargs={
+            name: kinds.rms_norm_module_kwargs(normalized_shape=len(norm.weight), eps=norm.variance_epsilon)
+            for name, norm in norms.items()
+        },
+    )
+
+
 # Models that a peer can take ------------------------------------------------------------------------------------
 
 
@@ -546,6 +582,29 @@ def adapt_for_opacus(model: nn.Module) -> tuple[nn.Module, str] | None:
     return None
 
 
+class PositionsOfEveryExample(nn.Module):
+    """A model of `transformers` that is told the positions in each sentence, not once for all of them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, **others: Any) -> Any:  # noqa: ANN401 - what the model returns
+        """Words (B, T)."""
+        positions = torch.arange(input_ids.shape[1]).expand(input_ids.shape)
+        config: Any = self.model.config
+        kinds = {"token_type_ids": torch.zeros_like(input_ids)} if config.model_type == "bert" else {}
+        return self.model(input_ids, position_ids=positions, **kinds, **others)
+
+
+def adapt_for_dattri_llm(model: nn.Module) -> tuple[nn.Module, str] | None:
+    """An equal model: a table that is looked up once for all examples has no gradients of single ones."""
+    config: Any = getattr(model, "config", None)
+    if config is not None and config.model_type in {"bert", "gpt2"}:
+        return PositionsOfEveryExample(model), "positions of every example"
+    return None
+
+
 def replace(model: nn.Module, kind: type[nn.Module], replacement: Callable[[Any], nn.Module]) -> int:
     """Exchange every module of a kind; how many there were."""
     found = [
@@ -567,6 +626,7 @@ METHODS = {
     "opacus ghost": Method(opacus_ghost, adapt_for_opacus),
     "opacus": Method(opacus, adapt_for_opacus),
     "backpack": Method(backpack),
+    "dattri-llm": Method(dattri_llm, adapt_for_dattri_llm),
 }
 
 

@@ -57,14 +57,20 @@ class OuterSum:
     left: torch.Tensor
     right: torch.Tensor
 
-    def squares(self) -> torch.Tensor:
-        """By the cheaper way, some examples at a time."""
+    def squares(self, last: "LastProducts | None" = None) -> torch.Tensor:
+        """By the cheaper way, a few examples at a time.
+
+        Args:
+            last: keeps the products <left_t, left_s> for the next weight with the same input.
+        """
         positions, height, width = self.left.shape[1], self.left.shape[2], self.right.shape[2]
         if positions == 1:
             return row_squares(self.left) * row_squares(self.right)
-        if _products_are_cheaper(positions, height, width):
-            return _in_chunks(_squares_by_products, 2 * positions**2, self.left, self.right)
-        return _in_chunks(_squares_by_entries, height * width, self.left, self.right)
+        if not _products_are_cheaper(positions, height, width):
+            return _in_chunks(_squares_by_entries, height * width, self.left, self.right)
+        if last is not None and len(self.left) * 2 * positions**2 <= _ENTRIES_AT_ONCE:
+            return row_dots(last.of(self.left), self.right @ self.right.mT).clamp_(min=0)
+        return _in_chunks(_squares_by_products, 2 * positions**2, self.left, self.right)
 
     def dense(self) -> torch.Tensor:
         """(B, p, d)."""
@@ -75,11 +81,36 @@ class OuterSum:
         return OuterSum(self.right, self.left)
 
 
+class LastProducts:
+    """The products <left_t, left_s> of the last input: queries, keys and values are computed from the same one."""
+
+    def __init__(self) -> None:
+        self._input: torch.Tensor | None = None
+        self._version = 0
+        self._products = torch.empty(0)
+
+    def of(self, left: torch.Tensor) -> torch.Tensor:
+        """Left (B, T, p) -> (B, T, T)."""
+        if self._input is None or not self._is_same(self._input, left):
+            self._input, self._products = left, left @ left.mT
+            self._version = left._version  # noqa: SLF001 - no public way
+        return self._products
+
+    def _is_same(self, mine: torch.Tensor, left: torch.Tensor) -> bool:
+        """True if both are one piece of memory that nobody has written to; it is not freed while `mine` exists."""
+        return (
+            mine.data_ptr() != 0  # a tensor made of others, such as a DTensor, has no memory of its own
+            and (mine.data_ptr(), mine.shape, mine.stride()) == (left.data_ptr(), left.shape, left.stride())
+            and (mine.dtype, mine.device) == (left.dtype, left.device)
+            and self._version == mine._version == left._version  # noqa: SLF001 - no public way
+        )
+
+
 def _products_are_cheaper(positions: int, height: int, width: int) -> bool:
     """Few positions, or a weight so large that writing it out would take a multiple of what there is to hold."""
     products, entries = positions * (height + width), height * width
     is_large = entries > _ENTRIES_AT_ONCE
-    return products < entries * (2 if is_large else 1)
+    return products <= entries * (2 if is_large else 1)
 
 
 def _squares_by_products(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from gradorder.errors import is_out_of_memory
 from gradorder.norms.factored import row_squares, widened
@@ -237,13 +238,16 @@ class _OtherTerms:
             to_parameters: also compare at shared tensors and at the parameters.
         """
         self._found = found
-        nodes = [*found.operations, *(found.shared_nodes - found.operations.keys() if to_parameters else ())]
-        known = set(nodes)
-        for node in nodes:
-            edges = [edge if edge[0] in known else None for edge in node.next_functions]
-            stack.callback(node.register_hook(partial(self._keep, edges)).remove)
-            if node is not found.root:
-                stack.callback(node.register_prehook(partial(self._compare, node)).remove)
+        edges_of = {node: op.edges for node, op in found.operations.items()}
+        if to_parameters:
+            edges_of |= {node: node.next_functions for node in found.shared_nodes - found.operations.keys()}
+        # A hook that runs after an operation gets the gradients on both sides: one hook is enough, and it also notices
+        # hooks of the user that were registered later. One list of handles: the stack would make many objects of each.
+        handles = []
+        for node, edges in edges_of.items():
+            watched = [edge if edge[0] in edges_of else None for edge in edges]
+            handles.append(node.register_hook(partial(self._compare, node, watched)))
+        stack.callback(_remove, handles)
 
     def restart(self) -> None:
         """Another backward pass through the same graph begins."""
@@ -261,22 +265,24 @@ class _OtherTerms:
                     "pass separately"
                 )
 
-    @property
-    def _is_paused(self) -> bool:
-        return self._norms is not None and self._norms.is_propagating
-
-    def _keep(self, edges: list[Edge | None], sent: Gradients, _got: object) -> None:
-        for edge, gradient in zip(edges, sent, strict=True) if not self._is_paused else ():
+    def _compare(self, node: Node, edges: list[Edge | None], sent: Gradients, got: Gradients) -> None:
+        if self._norms is not None and self._norms.is_propagating:
+            return
+        root = self._found and self._found.root
+        for number, gradient in enumerate(got):
+            parts = self._sent.pop((node, number), ())
+            if gradient is None or node is root or (len(parts) == 1 and parts[0] is gradient):
+                continue
+            if not parts or not _is_sum(gradient, parts):
+                self._reached[node] = type(node).__name__
+        for edge, gradient in zip(edges, sent, strict=True):
             if edge is not None and gradient is not None:
                 self._sent.setdefault(edge, []).append(gradient)
 
-    def _compare(self, node: Node, gradients: Gradients) -> None:
-        for number, gradient in enumerate(gradients) if not self._is_paused else ():
-            known = self._sent.pop((node, number), ())
-            if gradient is None or (len(known) == 1 and known[0] is gradient):
-                continue
-            if not known or not _is_sum(gradient, known):
-                self._reached[node] = type(node).__name__
+
+def _remove(handles: list[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()
 
 
 def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
@@ -288,12 +294,19 @@ def _is_sum(total: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
     with torch.no_grad():
         total = total.to_dense()
         dense = [part.to_dense().to(total.dtype).sum_to_size(total.shape) for part in parts]
-        expected = sum(dense[1:], dense[0])
-        if torch.equal(expected, total):
+        off = _sum(dense).sub_(total).abs_()
+        if not bool(off.sum()):  # torch.equal takes several times as long
             return True
-        size = sum((part.abs() for part in dense[1:]), dense[0].abs())
-        allowed = (len(parts) - 1) * torch.finfo(total.dtype).eps * size
-        return bool((((expected - total).abs() <= allowed) | ~expected.isfinite()).all())
+        allowed = (len(parts) - 1) * torch.finfo(total.dtype).eps * _sum([part.abs() for part in dense])
+        return bool(((off <= allowed) | ~_sum(dense).isfinite()).all())
+
+
+def _sum(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The sum from the first to the last, in new memory."""
+    total = parts[0] + parts[1] if len(parts) > 1 else parts[0].clone()
+    for part in parts[2:]:
+        total += part
+    return total
 
 
 def _refuse_batch_statistics(model: nn.Module, stack: ExitStack) -> None:

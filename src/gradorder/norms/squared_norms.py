@@ -14,7 +14,7 @@ from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import CheckpointError
 
 from gradorder.errors import is_out_of_memory
-from gradorder.norms.factored import Dense, OuterSum, PerExample, sum_squares, widened, written_sum
+from gradorder.norms.factored import Dense, LastProducts, OuterSum, PerExample, sum_squares, widened, written_sum
 from gradorder.norms.model_state import slow_vmap_allowed
 from gradorder.norms.operation import LEAF, Node, Operation, UnprovenError, kind_of, output_shape
 from gradorder.norms.rules import RULES
@@ -89,6 +89,7 @@ class SquaredNorms:
         self._total: torch.Tensor | None = None
         self._collected: dict[int, list[PerExample]] = {}
         self._derived: dict[Node, dict[int, list[PerExample]]] = {}
+        self._last = LastProducts()
         self._missing = set(map(id, self._walk.junctions))
         self._own_group = None if GraphExecGroup is None else GraphExecGroup()
 
@@ -124,7 +125,7 @@ class SquaredNorms:
             node, number = shared.edge
             self._derived.setdefault(node, {}).setdefault(number, []).append(form)
         elif self._uses[id(shared.parameter)] == 1:
-            self._add_squares(form.squares())
+            self._add_squares(form.squares(self._last) if isinstance(form, OuterSum) else form.squares())
         else:
             self._collect(shared.parameter, _in_layout_of_parameter(form, shared.layout))
 
@@ -160,6 +161,7 @@ class SquaredNorms:
             with torch.no_grad(), in_full_precision(self._walk.junctions[0].op.device):
                 self._add_squares(sum_squares(forms))
         self._collected.clear()
+        self._last = LastProducts()  # frees an activation
         return torch.zeros(self._num_examples) if self._total is None else self._total
 
 

@@ -519,6 +519,18 @@ def test_a_batch_statistic_is_refused_behind_every_linear_layer(shape, bias):
         go.gradient_norms(model, batch)
 
 
+@pytest.mark.parametrize("register", ["register_hook", "register_prehook"])
+def test_a_hook_of_the_user_that_changes_a_gradient_after_ours_is_noticed(register):
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    with go.observe_gradient_norms(model) as seen:
+        hidden = model[1](model[0](BATCH[0]))
+        losses = seen.losses(F.cross_entropy(model[2](hidden), BATCH[1], reduction="none"))
+        getattr(hidden.grad_fn, register)(lambda gradients, *_: tuple(2 * each for each in gradients))
+        losses.mean().backward()
+        with pytest.raises(ValueError, match="than the losses"):
+            _ = seen.norms
+
+
 class Positions(nn.Module):
     """A table that all examples share."""
 
