@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gradorder.integrations.prompts import PromptSampler
-from gradorder.integrations.versions import check_version
+from gradorder.integrations.framework import check_version
 from gradorder.orderings import Ordering
 
 check_version("trl", "1.16")
