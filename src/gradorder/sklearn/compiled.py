@@ -7,8 +7,8 @@ One epoch of Algorithm 1 scores all examples, sorts them and updates the weights
 Algorithm 2 does the same with each random batch. The weights are stored as `scale * weights`, so that the L2 penalty
 costs one multiplication per step.
 
-Arguments that may be None: `matrix` (dense inputs) or `csr` (sparse inputs), `extras`, `sorting`. Numba compiles no branch
-`if x is not None` for an x that is None, so the first fit takes a fraction of the time.
+Arguments that may be None: `matrix` (dense inputs) or `csr` (sparse inputs), `extras`, `sorting`. Numba compiles no
+branch `if x is not None` for an x that is None, so the first fit takes a fraction of the time.
 """
 
 import math
@@ -120,14 +120,14 @@ class Rule(NamedTuple):
 
 def _part(function: F) -> F:
     """Compile a function that only compiled functions call."""
-    part: F = njit(nogil=True, error_model="numpy")(function)
-    return part
+    part: Any = njit(nogil=True, error_model="numpy")(function)
+    return part  # type: ignore[no-any-return]
 
 
 def _summed(function: F) -> F:
     """Compile a function whose sums may be reordered, which numba needs to vectorise them."""
-    part: F = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
-    return part
+    part: Any = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
+    return part  # type: ignore[no-any-return]
 
 
 def _called(function: F) -> F:
@@ -344,7 +344,7 @@ def _product(matrix: Array | None, csr: SparseRows | None, weights: Array, i: in
 
 
 @_called
-def fill_scores(
+def fill_scores(  # noqa: PLR0917 - a compiled function takes no keywords
     matrix: Array | None,
     csr: SparseRows | None,
     examples: Array,
@@ -481,7 +481,7 @@ def _train_general(  # noqa: PLR0917
     csr: SparseRows | None,
     examples: Array,
     state: State,
-    extras: Extras | None,
+    extras: Extras,
     rule: Rule,
     plan: Plan,
     begin: int,
@@ -613,14 +613,14 @@ def _train_epoch(  # noqa: PLR0917
 ) -> bool:
     """Train one epoch by the rule; return whether all numbers stayed finite. plan.length[0] counts its steps."""
     order, sequence, length = plan.order, plan.sequence, plan.length
-    end = np.int64(0)  # a plain 0 has a type of its own, for which numba would compile `train` once more
+    end: Any = np.int64(0)  # a plain 0 has a type of its own, for which numba would compile `train` once more
     replays = rule.flip_flop and epoch % 2 == 1 and length[0] > 0
     if replays:
         _reverse(sequence, length[0])
     if replays or rule.order == GIVEN_ORDER:
         num = length[0]
         length[0] = train(matrix, csr, examples, state, extras, rule, plan, end, num, first_step, epoch)
-        return length[0] == num
+        return bool(length[0] == num)
     _fill_order(rule, order, epoch)
     size = rule.batch_size if rule.batch_size > 0 and epoch >= rule.start_epoch else len(order)
     for begin in range(0, len(order), size):
@@ -711,7 +711,7 @@ def begin_epoch(state: State) -> None:
 
 @_part
 def _are_finite(values: Array) -> bool:
-    for k in range(len(values)):
+    for k in range(len(values)):  # noqa: SIM110 - numba compiles no generators in `all`
         if not math.isfinite(values[k]):
             return False
     return True

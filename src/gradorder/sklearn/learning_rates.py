@@ -111,7 +111,7 @@ class SeenRows(NamedTuple):
         return 1.0 / max(1.0, self._curvature(loss) * scale)
 
     def _curvature(self, loss: int) -> float:
-        """Return the largest second derivative of the loss, of the quartic loss at the prediction 0; 1 for the others."""
+        """Return the largest second derivative of the loss (quartic: at the prediction 0), or 1 if it has none."""
         if loss == compiled.LOG_LOSS:
             return 0.25
         if loss == compiled.QUARTIC:

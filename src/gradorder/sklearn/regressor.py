@@ -53,9 +53,9 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
             name for `eta0` to start: "constant", "inverse-per-step", "inverse-sqrt-per-step", "inverse-per-epoch",
             "inverse-sqrt-per-epoch". None is eta0 / (1 + t / n), n the number of examples, and in `partial_fit`
             eta0 / sqrt(1 + t / 1000).
-        eta0: the initial learning rate. If not given 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more than
-            1 / max_i(s_i), so that one update never overshoots; for "quartic" over 12 max y^2 + 2. Not with a schedule
-            object, which has its own.
+        eta0: the initial learning rate. The default is 0.1 / mean_i(s_i), s_i = weight_i (||x_i||^2 + 1), but no more
+            than 1 / max_i(s_i), so that one update never overshoots; for "quartic" over 12 max y^2 + 2. A schedule
+            object has its own, so leave `eta0` out then.
         penalty: "l2", alpha / 2 ||w||^2; "l1", alpha ||w||_1, which makes weights zero; "elasticnet", both, with
             `l1_ratio`; or None. The intercept has none.
         alpha: of the penalty.
