@@ -59,13 +59,14 @@ class Watched:
     def __init__(self, reward=None, killed_at=None):
         self.reward = reward or (lambda index, completion: float("w1" in completion or index < 3))
         self.killed_at = killed_at
-        self.calls = []
+        self.calls, self.steps = [], []
 
     def __call__(self, completions, trainer_state, **columns):
         if trainer_state.global_step == self.killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
         indices = columns.get(INDEX_COLUMN, [])
         self.calls.append((list(indices), list(completions)))
+        self.steps.append(trainer_state.global_step)
         return [self.reward(*pair) for pair in zip(indices or [0] * len(completions), completions, strict=True)]
 
 
@@ -193,7 +194,7 @@ def test_a_checkpoint_within_a_generation_cycle_is_said_to_be_inexact(tmp_path):
     trainer = new_trainer(tmp_path, reward=reward, **settings)
     with pytest.warns(UserWarning, match="middle of a generation cycle"):
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert len(reward.calls) == 2  # the second batch again, and the third, which stays whole
+    assert reward.steps == [3, 4]  # the second batch again, and the third where it begins
     assert trainer.prompt_sampler.num_groups.sum() == 4 * PER_BATCH
 
 
