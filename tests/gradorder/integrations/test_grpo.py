@@ -198,8 +198,12 @@ def test_a_checkpoint_within_a_generation_cycle_is_said_to_be_inexact(tmp_path):
     assert trainer.prompt_sampler.num_groups.sum() == 4 * PER_BATCH
 
 
-def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
+def test_a_checkpoint_of_another_trainer_or_other_steps_is_refused(tmp_path):
     trained(tmp_path, max_steps=1, save_strategy="steps", save_steps=1)
+    with pytest.raises(ValueError, match="gradient_accumulation_steps"):
+        trained(
+            tmp_path, checkpoint=tmp_path / "checkpoint-1", gradient_accumulation_steps=STEPS, steps_per_generation=1
+        )
     (tmp_path / "checkpoint-1" / "prompt_sampler.pt").unlink()
     with pytest.raises(FileNotFoundError, match=r"prompt_sampler\.pt"):
         trained(tmp_path, checkpoint=tmp_path / "checkpoint-1")
