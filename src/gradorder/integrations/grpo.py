@@ -29,7 +29,8 @@ except ModuleNotFoundError as error:
 INDEX_COLUMN = "gradorder_index"
 """The column that carries the index of each prompt from the dataset to its rewards."""
 
-STATE_FILE = "prompt_sampler.pt"
+STATE_FILE, PLACE = "prompt_sampler.pt", "trained_batches"
+"""The state of the sampler in a checkpoint; in it, the batches of the loader that its epoch has had, 0 at its end."""
 
 _HOOKS = ("_get_train_sampler", "_calculate_rewards", "_prepare_inputs")
 
@@ -116,8 +117,10 @@ class OrderedPrompts(Trainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:  # noqa: ANN401 - the trainer's own
         # First: a checkpoint that looks complete, but lacks this file, could not be resumed from.
         if self.args.should_save:
-            run = Path(self._get_output_dir(trial=trial))
-            _save(self.prompt_sampler.state_dict(), run / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            sampler, run = self.prompt_sampler, Path(self._get_output_dir(trial=trial))
+            place = self._step % (sampler.num_batches * sampler.num_repeats)
+            state = {**sampler.state_dict(), PLACE: place}
+            _save(state, run / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         super()._save_checkpoint(model, trial)
 
     def _init_training_state(
@@ -133,12 +136,7 @@ class OrderedPrompts(Trainer):
         # TRL would begin a new generation cycle here, wherever the old one was.
         self._step, self._buffered_inputs = num_batches, None
         if checkpoint is not None:
-            path = Path(checkpoint) / STATE_FILE
-            if not path.exists():
-                raise FileNotFoundError(
-                    f"{checkpoint} must hold {STATE_FILE}: it was not saved by {type(self).__name__}"
-                )
-            self.prompt_sampler.load_state_dict(torch.load(path, weights_only=True))
+            self._load(Path(checkpoint), epoch if num_batches else epoch - 1, num_batches)
             if num_batches % _cycle(self.args):
                 warnings.warn(
                     f"{checkpoint} is in the middle of a generation cycle of {_cycle(self.args)} steps of the loader. "
@@ -146,6 +144,19 @@ class OrderedPrompts(Trainer):
                     stacklevel=2,
                 )
         return epoch, num_batches
+
+    def _load(self, checkpoint: Path, epoch: int, num_batches: int) -> None:
+        path = checkpoint / STATE_FILE
+        if not path.exists():
+            raise FileNotFoundError(f"{checkpoint} must hold {STATE_FILE}: it was not saved by {type(self).__name__}")
+        state = torch.load(path, weights_only=True)
+        self.prompt_sampler.load_state_dict(state)
+        saved = (self.prompt_sampler.epoch, state.get(PLACE))
+        if saved != (epoch, num_batches):
+            raise ValueError(
+                f"{checkpoint} was saved in epoch {saved[0]} after {saved[1]} batches, but with these arguments its "
+                f"step is in epoch {epoch} after {num_batches}: use the same gradient_accumulation_steps as before"
+            )
 
 
 @final

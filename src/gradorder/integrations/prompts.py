@@ -101,7 +101,7 @@ class PromptSampler(Sampler[int]):
             self.epoch = epoch
 
     def _planned(self, epoch: int) -> torch.Tensor:
-        size = self.num_prompts // self.prompts_per_batch * self.prompts_per_batch
+        size = self.num_batches * self.prompts_per_batch
         # TRL's own sampler seeds with the seed itself, so epoch 0 can be compared with it index by index.
         generator = epoch_generator(self.seed, epoch) if epoch else torch.Generator().manual_seed(self.seed)
         needs_scores = self.ordering.needs_scores
@@ -118,6 +118,11 @@ class PromptSampler(Sampler[int]):
             raise ValueError(f"ordering must not weight its examples, got {self.ordering}: a trainer ignores weights")
         indices = order.indices.flip(0) if order.backwards else order.indices
         return indices.cpu().repeat(math.ceil(size / len(indices)))[:size]
+
+    @property
+    def num_batches(self) -> int:
+        """The number of generation batches in an epoch."""
+        return self.num_prompts // self.prompts_per_batch
 
     def __len__(self) -> int:
         return len(self._order) * self.num_generations * self.num_repeats

@@ -15,7 +15,8 @@ check_version("trl", "1.16")
 try:
     from trl import SFTTrainer  # type: ignore[attr-defined] # its modules come when they are asked for
 
-    from gradorder.integrations.grpo import OrderedGRPOTrainer, OrderedRLOOTrainer  # noqa: F401 - exported
+    from gradorder.integrations.grpo import OrderedGRPOTrainer as OrderedGRPOTrainer  # noqa: PLC0414 - exported
+    from gradorder.integrations.grpo import OrderedRLOOTrainer as OrderedRLOOTrainer  # noqa: PLC0414 - exported
     from gradorder.integrations.transformers import OrderedTrainer, causal_losses_of_outputs
 except ModuleNotFoundError as error:
     raise ImportError('gradorder.integrations.trl needs TRL: pip install "gradorder[trl]"') from error

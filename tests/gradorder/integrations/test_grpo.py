@@ -59,13 +59,14 @@ class Watched:
     def __init__(self, reward=None, killed_at=None):
         self.reward = reward or (lambda index, completion: float("w1" in completion or index < 3))
         self.killed_at = killed_at
-        self.calls = []
+        self.calls, self.steps = [], []
 
     def __call__(self, completions, trainer_state, **columns):
         if trainer_state.global_step == self.killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
         indices = columns.get(INDEX_COLUMN, [])
         self.calls.append((list(indices), list(completions)))
+        self.steps.append(trainer_state.global_step)
         return [self.reward(*pair) for pair in zip(indices or [0] * len(completions), completions, strict=True)]
 
 
@@ -193,12 +194,16 @@ def test_a_checkpoint_within_a_generation_cycle_is_said_to_be_inexact(tmp_path):
     trainer = new_trainer(tmp_path, reward=reward, **settings)
     with pytest.warns(UserWarning, match="middle of a generation cycle"):
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert len(reward.calls) == 2  # the second batch again, and the third, which stays whole
+    assert reward.steps == [3, 4]  # the second batch again, and the third where it begins
     assert trainer.prompt_sampler.num_groups.sum() == 4 * PER_BATCH
 
 
-def test_a_checkpoint_of_another_trainer_is_refused(tmp_path):
+def test_a_checkpoint_of_another_trainer_or_other_steps_is_refused(tmp_path):
     trained(tmp_path, max_steps=1, save_strategy="steps", save_steps=1)
+    with pytest.raises(ValueError, match="gradient_accumulation_steps"):
+        trained(
+            tmp_path, checkpoint=tmp_path / "checkpoint-1", gradient_accumulation_steps=STEPS, steps_per_generation=1
+        )
     (tmp_path / "checkpoint-1" / "prompt_sampler.pt").unlink()
     with pytest.raises(FileNotFoundError, match=r"prompt_sampler\.pt"):
         trained(tmp_path, checkpoint=tmp_path / "checkpoint-1")
