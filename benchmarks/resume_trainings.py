@@ -36,6 +36,7 @@ from gradorder.integrations.random_state import RandomState
 
 SIZE, BATCH, EPOCHS = 24, 4, 3
 SEED = 5
+KEEP = 0.75
 NewSampler = Callable[..., go.OrderedSampler]
 
 
@@ -47,7 +48,7 @@ def shuffled(dataset: Any, batch_size: int) -> go.OrderedSampler:  # noqa: ANN40
 def by_loss(dataset: Any, batch_size: int) -> go.OrderedSampler:  # noqa: ANN401 - any map-style dataset
     """The examples of high loss, so that a resumed run needs the losses of the run before it."""
     ordering = go.PlackettLuce()
-    return go.OrderedSampler(dataset, batch_size, ordering=ordering, keep=0.75, start_epoch=1, epochs=EPOCHS, seed=SEED)
+    return go.OrderedSampler(dataset, batch_size, ordering=ordering, keep=KEEP, start_epoch=1, epochs=EPOCHS, seed=SEED)
 
 
 class Examples(Dataset[dict[str, torch.Tensor]]):
@@ -172,7 +173,7 @@ def torch_plain(run: Run, *, kind: str) -> None:  # noqa: C901 - the loop as use
         epoch, done, step = saved["place"]
         if kind == "StatefulDataLoader":
             loader.load_state_dict(saved["loader"])
-        if done == SIZE // BATCH:
+        if done == SIZE // BATCH and kind != "StatefulDataLoader":  # which ends the old epoch by itself
             epoch, done = epoch + 1, 0
             run.load_random_state()
             is_resumed = False
@@ -369,7 +370,7 @@ def _fit(run: Run, module: _Module, *callbacks: Callback) -> None:
         callbacks=[*callbacks, _SaveAndDie()],
         **quiet,
     )
-    trainer.fit(module, ckpt_path=run.checkpoint if run.checkpoint.exists() else None, weights_only=False)
+    trainer.fit(module, ckpt_path=run.checkpoint if run.checkpoint.exists() else None)
     run.finish(module.network)
 
 

@@ -12,7 +12,6 @@ import torch.distributed as dist
 from reference_run import put_together
 from torch.utils.data import DataLoader, Dataset, Sampler, WeightedRandomSampler
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
-from trl.trainer.utils import FusedCausalLMOutput
 
 import gradorder as go
 from gradorder.integrations.transformers import OrderedTrainer, causal_losses, causal_losses_of_outputs
@@ -434,12 +433,6 @@ def test_a_loss_of_ones_own_that_nothing_is_recorded_of_is_refused(tmp_path):
         trained_as(OwnLoss, tmp_path, order=ORDER, record=causal_losses_of_outputs)
     trainer = trained_as(OwnLoss, tmp_path, order={"ordering": go.Shuffled()})  # there is nothing to record
     assert trainer.state.global_step == trainer.state.max_steps
-
-
-def test_outputs_without_logits_are_refused_with_what_to_do():
-    outputs = FusedCausalLMOutput(log_probs=torch.zeros(2, 3))
-    with pytest.raises(ValueError, match=r"FusedCausalLMOutput has none.*OrderedSFTTrainer.*DPOTrainer"):
-        causal_losses_of_outputs({"labels": torch.zeros(2, 4)}, outputs)
 
 
 def test_the_output_that_is_recorded_is_that_of_the_pass_with_gradients(tmp_path):

@@ -16,9 +16,10 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer, SFTConfig
+from trl.trainer.utils import FusedCausalLMOutput
 
 import gradorder as go
-from gradorder.integrations.transformers import OrderedTrainer, causal_losses
+from gradorder.integrations.transformers import OrderedTrainer, causal_losses, causal_losses_of_outputs
 from gradorder.integrations.trl import OrderedSFTTrainer
 
 processes.preload("datasets", "gradorder.integrations.trl")
@@ -300,6 +301,12 @@ def test_a_trainer_that_compares_answers_to_one_prompt_is_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"Ordered cannot have an order.*repeats examples"):
         trainer.get_train_dataloader()
+
+
+def test_outputs_without_logits_are_refused_with_what_to_do():
+    outputs = FusedCausalLMOutput(log_probs=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"FusedCausalLMOutput has none.*OrderedSFTTrainer.*DPOTrainer"):
+        causal_losses_of_outputs({"labels": torch.zeros(2, 4)}, outputs)
 
 
 def test_half_precision_as_trl_has_it_by_default(tmp_path):
