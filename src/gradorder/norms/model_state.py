@@ -209,7 +209,7 @@ def with_whole_parameters(model: nn.Module) -> nn.Module:
     """
     if is_sharded(model):
         raise ValueError(
-            "model must be whole on every process for a score that needs gradients, got one sharded by FSDP. Use "
+            "model must be whole on every process for a score that needs gradients, got one sharded by FSDP: use "
             "LogitError or Loss, or observe_gradient_norms with fully_shard"
         )
     return model

@@ -69,8 +69,8 @@ class Observation:
         model = unwrapped(model)
         if has_flat_parameters(model):
             raise ValueError(
-                "model must keep the parameters of its layers to be observed, got one in FullyShardedDataParallel. "
-                "Use fully_shard or DistributedDataParallel"
+                "model must keep the parameters of its layers to be observed, got one in FullyShardedDataParallel: "
+                "use fully_shard or DistributedDataParallel"
             )
         check_countable([parameter for parameter in model.parameters() if parameter.requires_grad])
         self._model = model
