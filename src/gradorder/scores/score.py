@@ -205,6 +205,8 @@ class _LinearCalls:
             )
         if not self._trainable[layer]:
             raise ValueError(f"LastLayerBound needs a last nn.Linear that is trained, but {layer} is frozen")
+        for parameter in self._trainable[layer]:
+            parameter.requires_grad_()  # for the backward pass
         return self._trainable[layer]
 
     def _begin(self, layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
