@@ -13,8 +13,8 @@ from typing import Any, cast, final
 import torch
 from torch import nn
 
-from gradorder.integrations.prompts import PromptSampler
 from gradorder.integrations.framework import check_version
+from gradorder.integrations.prompts import PromptSampler
 from gradorder.orderings import Ordering
 
 check_version("trl", "1.16")

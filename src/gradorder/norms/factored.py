@@ -239,10 +239,3 @@ def _inner(first: "OuterSum | RowSum", second: "OuterSum | RowSum") -> torch.Ten
         index = second.rows.unsqueeze(1).expand(-1, first.left.shape[1], -1)
         return row_dots(first.left.gather(2, index), first.right @ second.right.mT)
     return _inner(second, first)
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 or better: sums of squares in half precision lose digits."""
-    if tensor.dtype in {torch.float32, torch.float64}:  # the common case, in every training step
-        return tensor
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

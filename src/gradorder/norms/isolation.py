@@ -21,9 +21,10 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from gradorder import checks
 from gradorder.batches import Batch, has_only_tensor_rows, num_examples, row_tensors, take, with_row_tensors
+from gradorder.checks import widened
 from gradorder.errors import is_out_of_memory
 from gradorder.losses import Losses, cross_entropy
-from gradorder.norms.factored import row_squares, widened
+from gradorder.norms.factored import row_squares
 from gradorder.norms.model_state import differentiable, slow_vmap_allowed, trainable_parameters, unwrapped
 from gradorder.norms.operation import Node
 from gradorder.norms.squared_norms import in_full_precision

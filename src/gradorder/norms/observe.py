@@ -17,8 +17,9 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from gradorder.checks import widened
 from gradorder.errors import is_out_of_memory
-from gradorder.norms.factored import row_squares, widened
+from gradorder.norms.factored import row_squares
 from gradorder.norms.model_state import check_countable, has_flat_parameters, is_sharded, unwrapped
 from gradorder.norms.operation import LEAF, Edge, Node, UnprovenError
 from gradorder.norms.squared_norms import Gradients, SquaredNorms

@@ -13,8 +13,9 @@ import torch
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import CheckpointError
 
+from gradorder.checks import widened
 from gradorder.errors import is_out_of_memory
-from gradorder.norms.factored import Dense, LastProducts, OuterSum, PerExample, sum_squares, widened, written_sum
+from gradorder.norms.factored import Dense, LastProducts, OuterSum, PerExample, sum_squares, written_sum
 from gradorder.norms.model_state import slow_vmap_allowed
 from gradorder.norms.operation import LEAF, Node, Operation, UnprovenError, kind_of, output_shape
 from gradorder.norms.rules import RULES

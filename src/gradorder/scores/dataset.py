@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from gradorder import checks
 from gradorder.batches import Batch, num_examples, to_device
-from gradorder.norms.factored import widened
+from gradorder.checks import widened
 from gradorder.norms.model_state import device_of, eval_mode, is_sharded, unwrapped
 from gradorder.ranks import Ranks
 

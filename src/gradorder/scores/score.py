@@ -10,8 +10,8 @@ from torch import nn
 
 from gradorder import checks, norms
 from gradorder.batches import Batch, num_examples
+from gradorder.checks import widened
 from gradorder.losses import IGNORED_TARGET, Losses, check_classes, cross_entropy, inputs_and_targets, num_targets
-from gradorder.norms.factored import widened
 from gradorder.norms.model_state import differentiable, eval_mode, unwrapped, with_whole_parameters
 from gradorder.norms.operation import UnprovenError
 from gradorder.norms.squared_norms import squared_norms

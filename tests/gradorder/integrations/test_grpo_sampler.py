@@ -22,7 +22,6 @@ class FirstFive(go.Ordering):
         return go.Order(torch.arange(5))
 
 
-
 def new_sampler(ordering=None, **changes):
     settings = {"prompts_per_batch": BATCH, "num_generations": GROUP, "num_repeats": 2, "seed": 7, **changes}
     return PromptSampler(SIZE, ordering=ordering or go.Informative(every=4), **settings)

@@ -23,7 +23,8 @@ from typing import NamedTuple, final
 import torch
 from torch.nn import functional as F
 
-from gradorder.norms.factored import Dense, OuterSum, PerExample, row_dots, row_squares, widened
+from gradorder.checks import widened
+from gradorder.norms.factored import Dense, OuterSum, PerExample, row_dots, row_squares
 from gradorder.norms.operation import Operation, Place, Rule, examples_first
 
 

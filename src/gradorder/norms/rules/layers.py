@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from gradorder.norms.factored import Dense, OuterSum, PerExample, widened
+from gradorder.checks import widened
+from gradorder.norms.factored import Dense, OuterSum, PerExample
 from gradorder.norms.operation import Operation, Place, Rule, examples_first, named, output_shape
 from gradorder.norms.rules.pointwise import broadcast_sums
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from gradorder.norms.factored import Dense, PerExample, widened
+from gradorder.checks import widened
+from gradorder.norms.factored import Dense, PerExample
 from gradorder.norms.operation import (
     IDENTITIES,
     GradientRule,

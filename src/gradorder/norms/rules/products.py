@@ -2,7 +2,8 @@
 
 import torch
 
-from gradorder.norms.factored import Blocks, Dense, OuterSum, PerExample, widened
+from gradorder.checks import widened
+from gradorder.norms.factored import Blocks, Dense, OuterSum, PerExample
 from gradorder.norms.operation import GradientRule, Operation, Place, Rule, broadcast, examples_first, named
 from gradorder.norms.rules.pointwise import broadcast_sums
 
