@@ -144,11 +144,14 @@ ORDERINGS = {
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),
 }
 SCHEDULES = {
-    "a 0": (lambda: go.Constant(0.0), "a, the first step size, must be a positive finite number, got 0.0"),
-    "a infinite": (lambda: go.InversePerStep(INF), "a, the first step size, must be a positive finite number, got inf"),
+    "a 0": (lambda: go.Constant(0.0), "a, the initial learning rate, must be a positive finite number, got 0.0"),
+    "a infinite": (
+        lambda: go.InversePerStep(INF),
+        "a, the initial learning rate, must be a positive finite number, got inf",
+    ),
     "a text": (
         lambda: go.InversePerEpoch("fast"),
-        "a, the first step size, must be a positive finite number, got 'fast'",
+        "a, the initial learning rate, must be a positive finite number, got 'fast'",
     ),
     "scale": (lambda: go.InversePerStep(0.1, scale=-2), "scale must be a positive finite number, got -2"),
     "since": (lambda: go.InverseSqrtPerStep(0.1, since=-1), "since must be an integer >= 0, got -1"),
