@@ -1,4 +1,4 @@
-"""What an argument must be: each check returns the value or raises an error naming argument, rule and value."""
+"""Checks of arguments: each one returns the value, or raises an error that names the argument, rule and value."""
 
 import math
 import operator
@@ -13,11 +13,11 @@ from torch.utils.data import IterableDataset
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError
 
 _SMALL = 2048
-"""Numbers: far more than a batch has, and few enough for one thread."""
+"""The size up to which a dot product runs on one thread; larger than most batches."""
 
 
 def integer(name: str, value: object, *, minimum: int) -> int:
-    """`value` as an int of at least `minimum`."""
+    """Return `value` as an int of at least `minimum`."""
     rule = "a positive integer" if minimum == 1 else f"an integer >= {minimum}"
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(f"{name} must be {rule}, got {value!r}")
@@ -25,17 +25,17 @@ def integer(name: str, value: object, *, minimum: int) -> int:
 
 
 def fraction(name: str, value: object) -> float:
-    """`value` as a float in (0, 1]."""
+    """Return `value` as a float in (0, 1]."""
     if not is_number(value) or not 0 < value <= 1:
         raise ValueError(f"{name} must be in (0, 1], got {value!r}")
     return float(value)
 
 
 ROUNDING = 2.0**-50
-"""A product this close to an integer is that integer: 0.07 is no float, and 0.07 * 100 is slightly more than 7.
+"""Products this close to an integer count as that integer: in floating point, 0.07 * 100 is slightly more than 7.
 
-Fraction and product are each rounded by at most 2^-53 of their size; four times that leaves room for a fraction that
-was itself computed, for example 0.1 + 0.2.
+The fraction and the product each have a relative rounding error of at most 2^-53. The tolerance is larger, to allow for
+a fraction that was itself computed, for example 0.1 + 0.2.
 """
 
 
@@ -59,38 +59,38 @@ def parts_of(fraction: float, counts: Sequence[int]) -> list[int]:
 
 
 def positive(name: str, value: object) -> float:
-    """`value` as a positive finite float."""
+    """Return `value` as a positive finite float."""
     if not is_number(value) or not 0 < value < math.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return float(value)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether this is a real number; True and False are not."""
+    """Whether this is a real number. Booleans do not count as numbers."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def num_examples_of(name: str, dataset_or_length: object) -> int:
-    """The number of examples of a map-style dataset, or the number itself."""
+    """Return the number of examples of a map-style dataset, or the number itself."""
     if isinstance(dataset_or_length, Integral):
         return integer(name, dataset_or_length, minimum=1)
     return map_style_length(name, dataset_or_length)
 
 
 def map_style_length(name: str, dataset: object) -> int:
-    """The length of a map-style dataset that holds at least one example."""
+    """Return the length of a map-style dataset, which must hold at least one example."""
     kind = type(dataset).__name__
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
         raise IterableDatasetError(
-            f"{name} must be map-style (with __getitem__ and __len__), got {kind}: "
-            "examples of an iterable-style dataset cannot be put in an order"
+            f"{name} must be map-style (with __getitem__ and __len__), got {kind}. "
+            "Examples of an iterable-style dataset cannot be put in an order"
         )
     if isinstance(dataset, Mapping | str | bytes):
         raise ValueError(f"{name} must be a dataset or a list of examples, got a {kind}")  # noqa: TRY004 - as the others
     if _are_columns(dataset):
         raise ValueError(
             f"{name} must hold one item per example, got a {kind} of {len(dataset)} tensors with {len(dataset[0])} "
-            "rows each: wrap them in a TensorDataset"
+            "rows each. Wrap them in a TensorDataset"
         )
     if not isinstance(dataset, Sized):
         raise IterableDatasetError(f"{name} must have a length (__len__), got {kind} without one")
@@ -100,17 +100,18 @@ def map_style_length(name: str, dataset: object) -> int:
 
 
 def _are_columns(dataset: object) -> TypeGuard[Sequence[Any]]:
-    """Whether this is such as `(X, y)`: tensors as long as each other. Examples of a list all have as many axes."""
-    if not isinstance(dataset, tuple | list) or len(dataset) < 2:  # noqa: PLR2004 - one tensor is not beside another
+    """True if this is a tuple of columns such as `(X, y)`, rather than a list of examples."""
+    if not isinstance(dataset, tuple | list) or len(dataset) < 2:  # noqa: PLR2004 - at least two columns
         return False
     kinds = torch.Tensor | np.ndarray
     if not all(isinstance(item, kinds) and item.ndim > 0 and len(item) == len(dataset[0]) for item in dataset):
         return False
+    # The examples of a list all have the same number of dimensions.
     return isinstance(dataset, tuple) or len({item.ndim for item in dataset}) > 1
 
 
 def not_negative(scores: torch.Tensor, ordering: str) -> None:
-    """Refuse negative scores, for an ordering that has no meaning for them."""
+    """Raise if some scores are negative, for an ordering that does not support them."""
     negative = (scores < 0).nonzero().flatten()
     if len(negative) > 0:
         raise ValueError(
@@ -120,12 +121,12 @@ def not_negative(scores: torch.Tensor, ordering: str) -> None:
 
 
 def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:  # noqa: ANN401 - anything array-like
-    """`scores` as a detached one-dimensional tensor of finite real numbers, one per example."""
+    """Return `scores` as a detached one-dimensional tensor of finite real numbers, one per example."""
     values: torch.Tensor = torch.as_tensor(scores).detach()
     if values.ndim == 0:
         raise ValueError(
-            f"scores must hold one number per example, got the single number {values.item()}: "
-            'was a loss averaged over its batch? use reduction="none"'
+            f"scores must hold one number per example, got the single number {values.item()}. "
+            'Was a loss averaged over its batch? Use reduction="none"'
         )
     if values.ndim != 1 or values.is_complex():
         raise ValueError(
@@ -140,9 +141,12 @@ def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:
 
 
 def are_finite(values: torch.Tensor) -> bool:
-    """Whether no number of this vector is NaN or infinite."""
-    if values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64}:  # the common case, and quicker
-        # In a training step a sum of squares is quicker still; over many numbers it would start BLAS's threads.
+    """Whether all numbers of this vector are finite."""
+    if values.device.type == "cpu" and values.dtype in {
+        torch.float32,
+        torch.float64,
+    }:  # the common case, faster in numpy
+        # For a batch, a dot product is faster still. For many numbers it would start the threads of BLAS.
         if values.numel() <= _SMALL and math.isfinite(values.dot(values)):
             return True
         return bool(np.isfinite(values.detach().numpy()).all())
@@ -150,19 +154,19 @@ def are_finite(values: torch.Tensor) -> bool:
 
 
 def per_example(what: str, values: object, num_examples: int) -> torch.Tensor:
-    """`values` as a tensor with one number for each example of its batch; `what` says where they come from."""
+    """Return `values`, a tensor with one number per example of its batch; `what` is its name in error messages."""
     if not isinstance(values, torch.Tensor):
         raise TypeError(f"{what} must give a tensor with one number per example, got {values!r}")
     if values.shape == (num_examples,):
         return values
     rule = f"{what} must give one number per example, shape ({num_examples},)"
     if values.ndim == 0:
-        raise ValueError(f'{rule}, got the scalar {values.item()}: use reduction="none"')
+        raise ValueError(f'{rule}, got the scalar {values.item()}. Use reduction="none"')
     raise ValueError(f"{rule}, got shape {tuple(values.shape)}")
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor in float32 or better: in half precision, sums of squares and orders would lose digits."""
-    if tensor.dtype in {torch.float32, torch.float64}:  # most often; a training step asks
+    """Return the tensor in float32 or float64: half precision is too coarse for sums of squares and for sorting."""
+    if tensor.dtype in {torch.float32, torch.float64}:  # the common case in a training step
         return tensor
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""A learning-rate scheduler for runs whose number of steps nobody knows beforehand."""
+"""A learning-rate scheduler for runs whose number of steps is not known in advance."""
 
 import math
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from gradorder.sampler import OrderedSampler
 
 
 def half_cosine(progress: float) -> float:
-    """From 1 down to 0."""
+    """Return half a cosine, which falls from 1 to 0 as the progress goes from 0 to 1."""
     return (1 + math.cos(math.pi * progress)) / 2
 
 
 @final
 class ProgressLR(LRScheduler):
-    """The learning rate as a function of how much of the run is behind: `lr * factor(sampler.progress)`.
+    """Set the learning rate from the progress of the run: `lr * factor(sampler.progress)`.
 
-    Call its `step` after every `sampler.step`, like any scheduler that counts steps. It looks at the sampler's place
-    alone, so that a step too many changes nothing. It follows `sampler.load_state_dict` and `sampler.set_epoch` by
-    itself, so that a resumed run needs nothing else::
+    Call its `step` after every `sampler.step`, like any scheduler that counts steps. It depends only on the position of
+    the sampler, so an extra call changes nothing. `sampler.load_state_dict` and `sampler.set_epoch` update it
+    automatically, also when a run is resumed::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         scheduler = go.ProgressLR(optimizer, sampler)
@@ -32,16 +32,16 @@ class ProgressLR(LRScheduler):
             sampler.step(losses.detach())
             scheduler.step()
 
-    For a warm-up put it behind another scheduler in torch's `SequentialLR`. Not in `ChainedScheduler`: it sets the
-    learning rate as a whole, and would erase the warm-up.
+    For a warm-up, put it after another scheduler in torch's `SequentialLR`. Do not use `ChainedScheduler`: this
+    scheduler sets the learning rate itself and would overwrite the warm-up.
 
     Args:
-        optimizer: its learning rates now are those of the start.
-        sampler: one that knows how many epochs the run has: from `go.recommended`, or built with `epochs=`.
-        factor: from progress, 0 to 1, to a factor, finite and not negative; half a cosine if not given.
+        optimizer: its current learning rates are the initial ones.
+        sampler: a sampler with a known number of epochs: from `go.recommended`, or built with `epochs=`.
+        factor: a function from the progress, 0 to 1, to a finite factor >= 0. Defaults to half a cosine.
 
     Raises:
-        ValueError: the sampler was not told how many epochs the run has, or a factor is NaN, infinite or negative.
+        ValueError: the sampler has no number of epochs, or a factor is NaN, infinite or negative.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ProgressLR(LRScheduler):
         sampler.add_follower(self)
 
     def get_lr(self) -> list[Any]:
-        """The learning rate of every group of parameters."""
+        """Return the learning rate of every parameter group."""
         progress = self._sampler.progress
         factor = self._factor(progress)
         if isinstance(factor, torch.Tensor):
@@ -67,9 +67,9 @@ class ProgressLR(LRScheduler):
         return [base * factor for base in self.base_lrs]
 
     def follow(self) -> None:
-        """Set the learning rate anew: the sampler's place has changed, and not by `step`.
+        """Update the learning rate after the position of the sampler has changed without a step.
 
-        Only where it is still what this scheduler has set: in a warm-up before it, another one is at work.
+        This changes nothing if another scheduler has set the current learning rate, as during a warm-up.
         """
         groups = self.optimizer.param_groups
         if [float(group["lr"]) for group in groups] != [float(rate) for rate in self._last_lr]:
@@ -82,5 +82,5 @@ class ProgressLR(LRScheduler):
         self._last_lr = [float(group["lr"]) for group in groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain numbers: the place in the run is the sampler's own to save."""
+        """Return plain numbers. The sampler saves the position in the run."""
         return {name: value for name, value in super().state_dict().items() if name not in {"_sampler", "_factor"}}

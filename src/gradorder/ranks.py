@@ -1,7 +1,7 @@
-"""The processes of a run: what they tell each other, and the errors that they raise together.
+"""Communication between the processes of a run: gathering scores, comparing settings and raising errors together.
 
-Everything exchanged here is small or once per epoch. Nothing is pickled, and whole numbers and scores travel apart:
-an index packed into a float tensor is wrong above 2^24.
+All messages are small or sent once per epoch. Nothing is pickled. Integers and scores are sent separately, because
+float32 cannot represent all integers above 2^24.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,9 @@ _SCORE_TYPES = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Ranks:
-    """One process among `num`.
+    """This process as rank `rank` of `num`.
 
-    Where `is_connected` is False there is nobody to talk to, and every exchange is with oneself.
+    If `is_connected` is False, there is no process group, and every exchange returns this process's own values.
     """
 
     num: int
@@ -31,19 +31,19 @@ class Ranks:
 
     @classmethod
     def of_process_group(cls) -> Self:
-        """The processes of the default process group; one process where there is none."""
+        """Return this rank of the default process group; a single process if there is no group."""
         return cls.numbered(world_size(), own_rank())
 
     @classmethod
     def numbered(cls, num: int, rank: int) -> Self:
-        """Rank `rank` of `num`, connected if the default process group is just that."""
+        """Return rank `rank` of `num`, connected if the default process group has this size and rank."""
         return cls(num, rank, is_connected=num > 1 and (num, rank) == (world_size(), own_rank()))
 
     @classmethod
     def sharing(cls, batch_size: int, num: int | None, rank: int | None) -> Self:
-        """This process of `num` that share every batch; where not given, as the default process group has it.
+        """Return this rank of the `num` processes that share every batch; defaults to the default process group.
 
-        For one process a batch is whole, whatever process group there is.
+        With `num=1` this process gets whole batches, even if there is a larger process group.
         """
         replicas = checks.integer("num_replicas", world_size() if num is None else num, minimum=1)
         default = 0 if replicas == 1 else own_rank()
@@ -58,12 +58,12 @@ class Ranks:
         """Raise on every process if a value is not the same on all of them."""
         for name, row in zip(values, self._exchange(list(values.values())).T.tolist(), strict=True):
             if len(set(row)) > 1:
-                told = ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(row))
-                raise RankError(f"{what} must be the same on all processes, but {name} is {told}")
+                listed = ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(row))
+                raise RankError(f"{what} must be the same on all processes, but {name} is {listed}")
 
     @contextmanager
     def failing_together(self, what: str) -> Iterator[None]:
-        """An error on one process inside becomes an error on all, instead of leaving the others waiting for it."""
+        """Raise on all processes if one of them fails inside this context, so that the others do not hang."""
         if not self.is_connected:
             yield
             return
@@ -77,11 +77,11 @@ class Ranks:
             raise RankError(f"{what} failed on rank {', '.join(map(str, failed))}: see the error there")
 
     def gathered(self, indices: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The rows of all processes, in the order of the ranks.
+        """Return the rows of all processes, ordered by rank.
 
         Args:
-            indices: whole numbers, shape (K, ...) with any K on each process.
-            scores: floats, shape (K, ...); the widest type of all processes wins.
+            indices: integers, shape (K, ...); K may differ between processes.
+            scores: floats, shape (K, ...); the result has the widest type of all processes.
         """
         if not self.is_connected:
             return indices, scores
@@ -91,12 +91,12 @@ class Ranks:
         return self._concatenate(indices, lengths), self._concatenate(scores.to(widest), lengths)
 
     def _exchange(self, numbers: list[int]) -> torch.Tensor:
-        """The numbers of every process, one row for each rank."""
+        """Return the numbers of all processes, one row per rank."""
         own = torch.tensor(numbers, dtype=torch.int64)
         return torch.stack(_all_gather(own, self.num)) if self.is_connected else own[None]
 
     def _concatenate(self, rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-        """Every process sends as many rows as the longest: that is what all_gather wants."""
+        """Concatenate the rows of all processes, padded for all_gather, which needs equal shapes."""
         padded = rows.new_zeros(max(lengths), *rows.shape[1:])
         padded[: len(rows)] = rows
         received = _all_gather(padded, self.num)
@@ -104,12 +104,12 @@ class Ranks:
 
 
 def world_size() -> int:
-    """The number of processes of the default process group; 1 where there is none."""
+    """Return the size of the default process group; 1 if there is none."""
     return dist.get_world_size() if _is_initialized() else 1
 
 
 def own_rank() -> int:
-    """The rank of this process in the default process group; 0 where there is none."""
+    """Return the rank of this process in the default process group; 0 if there is none."""
     return dist.get_rank() if _is_initialized() else 0
 
 
@@ -126,7 +126,7 @@ def _all_gather(own: torch.Tensor, num: int) -> list[torch.Tensor]:
 
 
 def exchange_device(backend_config: str) -> torch.device:
-    """Where tensors must be to travel: the CPU if the backend takes them there, else the accelerator in use.
+    """Return the device that the backend communicates on: the CPU if it supports it, else the current accelerator.
 
     Example:
         >>> exchange_device("cpu:gloo,cuda:nccl")

@@ -1,4 +1,4 @@
-"""The sampler to start with: the same epochs without what is learned, for a part of the cost and no extra pass."""
+"""The recommended sampler: skip examples that the model already fits, using the losses of the training step."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from gradorder.orderings import PlackettLuce, Revisiting, Undecided, Unlearned
 from gradorder.sampler import OrderedSampler
 
 _TEMPERATURE = 0.5
-"""0.25 to 2 were tried, at 0.4 to 0.8 of the gradients: none was better beyond noise."""
+"""Values from 0.25 to 2 were tried, with budgets from 0.4 to 0.8. None was significantly better."""
 
 _EVERY = 8
-"""Epochs after which an example comes back at the latest: 4 and never were tried, and were no better."""
+"""Every example is visited at least once in this many epochs. 4 and no limit were tried and were not better."""
 
 _COMPLETE_PART = 0.1
-"""Of the epochs, at the end: 0 to 0.3 were tried, and no other was better."""
+"""The fraction of epochs at the end that are complete. Values from 0 to 0.3 were tried. None was better."""
 
 
 def recommended(
@@ -30,13 +30,13 @@ def recommended(
     num_replicas: int | None = None,
     rank: int | None = None,
 ) -> OrderedSampler:
-    """A sampler that leaves out of every epoch what the model has learned, as its losses in training tell.
+    """Return a sampler that skips the examples your network already fits, using the losses you already compute.
 
-    Every epoch is random reshuffling without the examples that were learned when they were seen last (`Unlearned`):
-    those whose label had a probability of 0.85 or more, and whose loss was small beside the others'. They come back
-    every fourth epoch. Where losses show that labels are wrong, what looks wrong comes every third epoch. The saving is
-    what the data allows; where nothing is learned, it is random reshuffling, to the bit. Losses come from the training
-    step itself, so there is no extra pass::
+    Every epoch is shuffled and skips the examples that were fitted at their last visit (`Unlearned`): the label had a
+    probability of 0.85 or more, and the loss was small compared to the others. Fitted examples come back every fourth
+    epoch. If the losses indicate noisy labels, the examples that look noisy come every third epoch. The saving depends
+    on the data; if no example is fitted, the order is exactly that of random reshuffling. The losses come from the
+    training step itself, so there is no extra forward pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         loader = sampler.loader(dataset)
@@ -49,29 +49,31 @@ def recommended(
                 sampler.step(losses.detach())
                 scheduler.step()
 
-    How many steps a run has shows as it goes: let the step size follow `sampler.progress`, as `ProgressLR` does. Where
-    the training loss is smoothed or weighted, give `step` the plain one.
+    The number of steps of the run is not known in advance, so let the learning rate follow `sampler.progress`, as
+    `ProgressLR` does. If the training loss is smoothed or weighted, pass the plain loss to `step`.
 
-    With a `budget` the total is fixed beforehand. The first epoch is complete and random, and so are the last tenth of
-    the epochs (at least one). In between, a part of the examples is drawn without replacement, the more likely the less
-    the model had made up its mind about them when it saw them last (`Undecided`), and shuffled. It wins where only so
-    many gradients can be had; without it nobody needs to know how many are enough.
+    With a `budget`, the number of gradients is fixed in advance. The first epoch and the last tenth of the epochs (at
+    least one) are complete and random. The other epochs draw a part of the examples without replacement and shuffle it.
+    Examples about which the model was undecided at their last visit are the most likely ones (`Undecided`). Use a
+    budget if the number of gradients is limited. Without one, you need not choose a number.
 
-    What was gained and where nothing was is measured in docs/comparison.md.
+    docs/comparison.md shows the measured savings, and the tasks without any.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.
-        batch_size: examples in one training step, over all processes together.
-        epochs: of the whole run. With a budget, one to three may be too few to save anything, then all are complete.
-        budget: example gradients, as a share of `epochs` complete ones, in (0, 1]; 1 is plain random reshuffling.
-        labels: one label per example, for class-balanced batches.
-        seed: of all randomness.
-        drop_last: leave out a last batch that is not full.
-        num_replicas: number of processes; that of the default process group if not given.
-        rank: this process.
+        batch_size: the number of examples in one training step, over all processes together.
+        epochs: the number of epochs of the run. With a budget, runs of one to three epochs may be too short to save
+            anything; then all epochs are complete.
+        budget: the number of example gradients relative to `epochs` complete epochs, in (0, 1]; 1 is plain random
+            reshuffling.
+        labels: one label per example, for stratified batches.
+        seed: the seed of all randomness.
+        drop_last: drop an incomplete last batch.
+        num_replicas: the number of processes; defaults to the size of the default process group.
+        rank: the rank of this process.
 
     Raises:
-        ValueError: the complete epochs alone take more than the budget, or leave less than a batch to the others.
+        ValueError: the complete epochs alone exceed the budget, or leave less than a batch for each other epoch.
 
     Example:
         >>> sampler = recommended(1000, batch_size=100, epochs=10, budget=0.6)
@@ -96,13 +98,13 @@ def recommended(
 
 
 def _budgeted(epochs: int, budget: float, num_examples: int, batch_size: int) -> dict[str, Any]:
-    """What of the sampler is due to a budget."""
+    """Return the arguments of the sampler that depend on the budget."""
     keep = BudgetedKeep(epochs, budget)
     num_kept = math.ceil(keep.partial * num_examples)
-    if num_kept < batch_size < num_examples:  # where all are one batch, every epoch is one step
+    if num_kept < batch_size < num_examples:  # if one batch holds all examples, every epoch is one step
         raise ValueError(
-            f"budget must leave a batch of {batch_size} examples at least to every epoch, got {budget}, which leaves "
-            f"{num_kept} of {num_examples} to those between the complete ones"
+            f"budget must leave at least a batch of {batch_size} examples for every epoch, got {budget}, which leaves "
+            f"{num_kept} of {num_examples} for the epochs that are not complete. Use a larger budget"
         )
     every = max(_EVERY, math.ceil(1 / keep.partial))
     return {
@@ -114,10 +116,10 @@ def _budgeted(epochs: int, budget: float, num_examples: int, batch_size: int) ->
 
 @dataclass(frozen=True)
 class BudgetedKeep:
-    """The part of each epoch to keep, so that all epochs together cost `budget` times as much as complete ones.
+    """The fraction of each epoch to keep, so that the run costs `budget` times as much as complete epochs.
 
-    The first epoch is complete, as are the last tenth, at least one; the others share what is left. A run of one to
-    three epochs that leaves nothing to share is complete.
+    The first epoch and the last tenth of the epochs (at least one) are complete; the others share the rest of the
+    budget equally. If a run of one to three epochs has no budget to share, all its epochs are complete.
     """
 
     epochs: int
@@ -128,13 +130,13 @@ class BudgetedKeep:
         checks.fraction("budget", self.budget)
         if self.budget < 1 and self.budget * self.epochs <= self._num_complete and not self._is_too_short:
             raise ValueError(
-                f"budget must be more than {self._num_complete / self.epochs:.2g} with epochs={self.epochs}, as "
+                f"budget must be more than {self._num_complete / self.epochs:.2g} with epochs={self.epochs}, because "
                 f"{self._num_complete} of them are complete, got {self.budget}"
             )
 
     @property
     def _num_last(self) -> int:
-        """Complete epochs at the end."""
+        """The number of complete epochs at the end."""
         return max(1, round(_COMPLETE_PART * self.epochs))
 
     @property
@@ -143,18 +145,18 @@ class BudgetedKeep:
 
     @property
     def _is_too_short(self) -> bool:
-        """Whether at most one epoch lies between the first and the last: too little to save anything on."""
+        """Whether at most one epoch is not complete and the budget leaves nothing for it."""
         return self.epochs - self._num_complete <= 1 and self.budget * self.epochs <= self._num_complete
 
     @property
     def partial(self) -> float:
-        """What the epochs in between keep."""
+        """The fraction that the other epochs keep."""
         num_partial = self.epochs - self._num_complete
         if self.budget == 1 or num_partial == 0 or self._is_too_short:
             return 1.0
         return (self.budget * self.epochs - self._num_complete) / num_partial
 
     def __call__(self, epoch: int) -> float:
-        """Of this epoch; epochs beyond the last are complete."""
+        """Return the fraction of this epoch; epochs after the end of the run are complete."""
         is_complete = epoch == 0 or epoch >= self.epochs - self._num_last
         return 1.0 if is_complete else self.partial

@@ -1,7 +1,7 @@
-"""Step sizes: callables `schedule(step, epoch) -> float`.
+"""Learning-rate schedules: callables `schedule(step, epoch) -> float`.
 
-`step` counts updates and `epoch` counts epochs, both from 0 at the start of the run. The order of the examples
-matters most where the step size decreases within an epoch: the per-step schedules.
+`step` counts training steps and `epoch` counts epochs, both from 0 at the start of the run. The order of the examples
+matters most if the learning rate decreases within an epoch, as with the per-step schedules.
 """
 
 import math
@@ -14,32 +14,32 @@ from typing import final
 from gradorder import checks
 
 NumSteps = Callable[[int, int], int]
-"""Steps of the epochs range(first, last): `OrderedSampler.num_steps` is one."""
+"""The number of steps in the epochs range(first, last), for example `OrderedSampler.num_steps`."""
 
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """A step size that starts at `a`.
+    """A learning-rate schedule that starts at `a`.
 
     Args:
-        a: the first step size; the letter is the paper's.
+        a: the initial learning rate, named as in the paper.
     """
 
     a: float
 
     def __post_init__(self) -> None:
-        checks.positive("a, the first step size,", self.a)
+        checks.positive("a, the initial learning rate,", self.a)
 
     @abstractmethod
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
 
     @final
     def factor(self, steps_per_epoch: int | NumSteps) -> Callable[[int], float]:
-        """The step size over `a` as a function of the step alone, for `torch.optim.lr_scheduler.LambdaLR`.
+        """Return the learning rate divided by `a` as a function of the step, for `torch.optim.lr_scheduler.LambdaLR`.
 
         Args:
-            steps_per_epoch: a number, or `sampler.num_steps` where epochs differ in length.
+            steps_per_epoch: a number, or `sampler.num_steps` if epochs differ in length.
 
         Example:
             >>> factor = InversePerEpoch(0.1).factor(steps_per_epoch=100)
@@ -53,22 +53,22 @@ class Schedule(ABC):
 @final
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same step size a in every step."""
+    """A constant learning rate `a`."""
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
         del step, epoch
         return self.a
 
 
 @dataclass(frozen=True)
 class Decreasing(Schedule):
-    """A step size that decreases with a count of steps or epochs.
+    """A learning rate that decreases with the number of steps or epochs.
 
     Args:
-        a: the first step size.
-        since: the step (for the per-epoch schedules: the epoch) at which the count starts again from 0, for
-            a switch in the middle of a run. Before it the count runs from the start.
+        a: the initial learning rate.
+        since: the step (for the per-epoch schedules: the epoch) at which the count restarts from 0, for a switch in the
+            middle of a run. Before it, the count starts at the beginning of the run.
     """
 
     since: int = field(default=0, kw_only=True)
@@ -79,14 +79,14 @@ class Decreasing(Schedule):
 
     @final
     def count(self, steps_or_epochs: int) -> int:
-        """The count since the last start."""
+        """Return the number of steps or epochs since the count started or restarted."""
         return steps_or_epochs - self.since if steps_or_epochs >= self.since else steps_or_epochs
 
 
 @final
 @dataclass(frozen=True)
 class InversePerStep(Decreasing):
-    """a / (1 + t / scale); `scale` of one epoch's steps gives a / 2 after one epoch.
+    """The learning rate a / (1 + t / scale) in step t. With `scale` steps per epoch it is a / 2 after one epoch.
 
     Example:
         >>> [InversePerStep(0.3)(step, 0) for step in (0, 2)]
@@ -100,7 +100,7 @@ class InversePerStep(Decreasing):
         checks.positive("scale", self.scale)
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
         del epoch
         return self.a / (1 + self.count(step) / self.scale)
 
@@ -108,10 +108,10 @@ class InversePerStep(Decreasing):
 @final
 @dataclass(frozen=True)
 class InverseSqrtPerStep(Decreasing):
-    """a / sqrt(1 + t)."""
+    """The learning rate a / sqrt(1 + t) in step t."""
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
         del epoch
         return self.a / math.sqrt(1 + self.count(step))
 
@@ -119,10 +119,10 @@ class InverseSqrtPerStep(Decreasing):
 @final
 @dataclass(frozen=True)
 class InversePerEpoch(Decreasing):
-    """a / (1 + k)."""
+    """The learning rate a / (1 + k) in epoch k."""
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
         del step
         return self.a / (1 + self.count(epoch))
 
@@ -130,21 +130,21 @@ class InversePerEpoch(Decreasing):
 @final
 @dataclass(frozen=True)
 class InverseSqrtPerEpoch(Decreasing):
-    """a / sqrt(1 + k)."""
+    """The learning rate a / sqrt(1 + k) in epoch k."""
 
     def __call__(self, step: int, epoch: int) -> float:
-        """The step size of this update."""
+        """Return the learning rate of this step."""
         del step
         return self.a / math.sqrt(1 + self.count(epoch))
 
 
 def _epoch_counter(steps_per_epoch: int | NumSteps) -> Callable[[int], int]:
-    """The epoch of a step."""
+    """Return a function from a step to its epoch."""
     if not callable(steps_per_epoch):
         length = checks.integer("steps_per_epoch", steps_per_epoch, minimum=1)
         return lambda step: step // length
     num_steps = steps_per_epoch
-    ends: list[int] = []  # the first step after each epoch, as far as they were asked for
+    ends: list[int] = []  # the first step after each epoch, computed when needed
 
     def epoch_of(step: int) -> int:
         while not ends or ends[-1] <= step:

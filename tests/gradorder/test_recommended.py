@@ -157,7 +157,7 @@ def test_labels_give_balanced_batches(budget):
     [
         (
             {"epochs": 4, "budget": 0.5},
-            "budget must be more than 0.5 with epochs=4, as 2 of them are complete, got 0.5",
+            "budget must be more than 0.5 with epochs=4, .* got 0.5",
         ),
         ({"epochs": 10, "budget": 0.2}, "budget must be more than 0.2 with epochs=10"),
         ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),
@@ -165,7 +165,7 @@ def test_labels_give_balanced_batches(budget):
         ({"epochs": 0}, "epochs must be a positive integer, got 0"),
         (
             {"epochs": 10, "budget": 0.20001},
-            "budget must leave a batch of 10 examples at least to every epoch, got 0.20001, which leaves 1 of 100 to",
+            "budget must leave .* batch of 10 examples .* got 0.20001, which leaves 1 of 100",
         ),
         ({"epochs": 10, "budget": 0.27}, "got 0.27, which leaves 9 of 100"),
     ],

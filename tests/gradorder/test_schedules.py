@@ -65,7 +65,7 @@ def test_factor_follows_epochs_of_different_length():
 @pytest.mark.parametrize("schedule", [type(schedule) for schedule, _ in FORMULAS], ids=lambda s: s.__name__)
 def test_bad_arguments_are_refused(schedule):
     for a in (0, -0.1, math.nan, math.inf, "fast", True):
-        with pytest.raises(ValueError, match="a, the first step size, must be a positive finite number, got"):
+        with pytest.raises(ValueError, match=r"a, .* must be a positive finite number"):
             schedule(a)
     with pytest.raises(ValueError, match="steps_per_epoch must be a positive integer, got 0"):
         schedule(0.1).factor(0)

@@ -1,4 +1,4 @@
-"""Blocks of consecutive examples, shuffled as blocks and inside."""
+"""BlockShuffled: shuffle blocks of consecutive examples, and the examples within each block."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -12,22 +12,23 @@ from gradorder.orderings.ordering import Order, Ordering, Request
 @final
 @dataclass(frozen=True)
 class BlockShuffled(Ordering):
-    """Block reshuffling: fixed blocks of consecutive examples, in a new random order each epoch, shuffled inside.
+    """Shuffle fixed blocks of consecutive examples, and the examples within each block, anew every epoch.
 
-    Rule: example i belongs to block floor(i / block_size); sigma plays block after block in a random order of the
-    blocks, and each block in a random order of its own. Blocks as large as the data, or of one example, give Shuffled.
+    Rule: example i belongs to block floor(i / block_size); sigma visits the blocks in a random order, and the
+    examples of each block in a random order. Blocks of one example, or of the whole dataset, give Shuffled.
 
-    Helps, theory: data on disk or far away, where neighbours are cheap to read together.
+    Helps, theory: data on disk or remote storage, where neighbours are cheap to read together.
 
-    Hurts, theory: blocks of examples that are alike make batches that are alike.
+    Hurts, theory: if the examples of a block are alike, so are the examples of a batch.
 
     Cost: one permutation and one stable sort of N per epoch.
 
     Reference: Nguyen, Phan and Kalagnanam (2026), Learning to Shuffle: Block Reshuffling and Reversal Schemes for
-    Stochastic Optimization. Written from its abstract, which does not say how blocks are formed: here by index.
+    Stochastic Optimization. Written from its abstract, which does not say how the blocks are formed; here they are
+    formed by index.
 
     Args:
-        block_size: examples in a block; the last block may be shorter.
+        block_size: the number of examples in a block; the last block may be smaller.
     """
 
     needs_scores: ClassVar[bool] = False
@@ -37,7 +38,7 @@ class BlockShuffled(Ordering):
         checks.integer("block_size", self.block_size, minimum=1)
 
     def order(self, request: Request) -> Order:
-        """Block after block."""
+        """Return the blocks in random order, each shuffled."""
         generator = request.generator
         num_blocks = -(-request.num_examples // self.block_size)
         turn_of_block = torch.randperm(num_blocks, generator=generator, device=generator.device)

@@ -1,4 +1,4 @@
-"""FlipFlop: every second epoch plays the one before it backwards."""
+"""FlipFlop: every second epoch visits the examples of the epoch before it in reverse order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,21 +13,19 @@ from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping, 
 @final
 @dataclass(frozen=True)
 class FlipFlop(Wrapping):
-    """Odd epochs replay the even epoch before them, reversed.
+    """Reverse the order of each even epoch in the odd epoch after it.
 
-    Rule: sigma_{2j+1} = sigma_{2j} reversed, sigma_{2j} from the inner ordering, which may be any. An odd epoch uses
-    the random numbers, scores and weights of its even partner, so nothing is scored for it. FlipFlop(Shuffled()) is
-    paired reversal.
+    Rule: sigma_{2j+1} = sigma_{2j} reversed, sigma_{2j} from the inner ordering. An odd epoch uses the random
+    numbers, scores and weights of the even epoch before it, so it needs no new scores. FlipFlop(Shuffled()) is paired
+    reversal.
 
-    It helps as far as order matters at all: an order followed by its reverse cancels the leading term by which the
-    result of an epoch depends on its order.
+    Helps, theory: the result of an epoch depends on its order; an order followed by its reverse cancels the leading
+    term of this dependence. For quadratics the reference proves faster rates.
 
-    Helps, theory: an order and its reverse cancel the leading term by which an epoch's result depends on its order: for
-    quadratics the reference proves faster rates.
+    Hurts, theory: odd epochs use scores that are one epoch old. The last batch of an even epoch is trained on twice in
+    a row.
 
-    Hurts, theory: odd epochs use scores that are an epoch old; the last batch of an epoch is trained on twice in a row.
-
-    Cost: the inner ordering's, half as often.
+    Cost: the cost of the inner ordering in every second epoch.
 
     Reference: Rajput, Lee and Papailiopoulos (2021), Permutation-Based SGD: Is Random Optimal?; paired reversal:
     Nguyen, Phan and Kalagnanam (2026), Learning to Shuffle.
@@ -37,7 +35,7 @@ class FlipFlop(Wrapping):
     """
 
     def order(self, request: Request) -> Order:
-        """The even partner's order, backwards in odd epochs."""
+        """Return the order of the even epoch, marked as reversed in odd epochs."""
         even = request.epoch - request.epoch % 2
         request = replace(request, epochs_per_order=2)
         if even == request.epoch:
@@ -59,19 +57,19 @@ class _Replay(OrderingRun):
         self._order: Order | None = None
 
     def needs_scores(self, epoch: int) -> bool:
-        """An odd epoch uses the order of its even partner."""
+        """Whether this epoch needs scores: an odd epoch reuses the order of the even epoch before it."""
         return self.rule.needs_scores and self._replayed(epoch) is None
 
     def _replayed(self, epoch: int) -> Order | None:
         return self._order if epoch % 2 == 1 and self._epoch == epoch - 1 else None
 
     def order(self, request: Request) -> Order:
-        """Replay the even partner, or order an even epoch and keep it."""
+        """Order an even epoch and keep its order, or replay the kept order in reverse."""
         replayed = self._replayed(request.epoch)
         if replayed is not None:
             return _reversed(replayed, request.epoch - 1)
         order = super().order(request)
-        # Without scores the random numbers alone give the order again.
+        # Without scores, the seed alone reproduces the order.
         is_kept = self.rule.needs_scores and request.epoch % 2 == 0
         self._epoch, self._order = (request.epoch, order) if is_kept else (-1, None)
         return order

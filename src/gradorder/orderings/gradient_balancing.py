@@ -1,4 +1,4 @@
-"""GraB: the order of the next epoch from the gradients of this one, so that their sums stay balanced."""
+"""GradientBalancing (GraB): order the next epoch so that the sums of this epoch's gradients stay balanced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,29 +19,28 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 @final
 @dataclass(frozen=True)
 class GradientBalancing(Ordering):
-    """Learns its order from per-example gradients, so that the sum of the first k stays near k times their mean.
+    """Learn an order from per-example gradients, so that the sum of the first k stays close to k times their mean.
 
-    Rule, starting each epoch from s = 0, for every example i as it is visited:
+    Rule: each epoch starts with s = 0 and does the following for every example i that it visits.
 
     - "mean": c = g_i - m, with m the mean gradient of the last epoch (0 in the first). If ||s + c|| <= ||s - c||, add c
-      to s and i goes to the front of the next order, after those there; else subtract it and i goes to the back,
-      before those there.
-    - "pair": the same for c = g_i - g_j of neighbours i, j; the other one goes to the other end. No mean is needed. Of
-      an odd number the last goes between front and back.
+      to s and append i to the front part of the next order; otherwise subtract c and prepend i to the back part.
+    - "pair": the same with c = g_i - g_j for consecutive examples i, j; j goes to the opposite part. It needs no mean.
+      If the number of examples is odd, the last one goes between the two parts.
 
-    Feed it with `sampler.step(gradients=G)`, G of shape (batch, P): per-example gradients of the batch, or one and the
-    same linear projection of them. The first ordered epoch is random, and from it on every step must bring gradients.
-    An epoch that ends before its last step teaches nothing: there is a warning, and the old order stays, or where
-    nothing was learned yet another random one. Examples that `drop_last` left out go to the middle. Several processes,
-    labels, `keep` and another ordering around it are refused.
+    Pass gradients with `sampler.step(gradients=G)`, G of shape (batch, P): the per-example gradients of the batch, or a
+    fixed linear projection of them. The first ordered epoch is random, and every step from then on needs gradients. An
+    epoch that ends before its last step is not used: the sampler warns and keeps the old order, or draws another random
+    order if there is none. Examples that `drop_last` skipped go to the middle. Several processes, labels, `keep` and
+    wrapping by another ordering are not supported.
 
-    This object is only the rule: what was learned belongs to the sampler, and is saved in its state.
+    This object is only the rule. The sampler holds the learned order and saves it in its state.
 
-    It helps as far as gradients of an example stay alike from one epoch to the next. If the walk keeps ||s|| <= A and
-    the old order's sums of centred gradients stay below H, those of the new order stay below (A + H) / 2.
+    If ||s|| <= A throughout the epoch and the sums of centred gradients in the old order stay below H, the sums in the
+    new order stay below (A + H) / 2.
 
-    Helps, theory: gradients that change slowly from epoch to epoch: sums of consecutive gradients stay near their mean,
-    and the references prove faster rates than for random reshuffling.
+    Helps, theory: gradients that change slowly from epoch to epoch: sums of consecutive gradients stay close to their
+    mean, and the references prove faster rates than for random reshuffling.
 
     Hurts, theory: needs a gradient per example, or a projection of it, in every step; one process only; no `keep`.
 
@@ -62,7 +61,7 @@ class GradientBalancing(Ordering):
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
 
     def order(self, request: Request) -> Order:
-        """A random order, for epochs before the first one is learned."""
+        """Return a random order, for epochs before the first learned order."""
         device = request.generator.device
         return Order(torch.randperm(request.num_examples, generator=request.generator, device=device))
 
@@ -70,14 +69,14 @@ class GradientBalancing(Ordering):
         """Start a run that learns from all examples together, in one process."""
         if request.classes is not None or request.keep is not None or request.num_replicas > 1:
             raise ValueError(
-                f"labels, keep and several processes must not be given with {self}, which learns its order: got "
+                f"labels, keep and several processes must not be given with {self}, which learns its order. Got "
                 f"labels: {request.classes is not None}, keep={request.keep}, num_replicas={request.num_replicas}"
             )
         return _Balancer(self, request.num_examples)
 
 
 class _Balancer(OrderingRun):
-    """One sampler's walk through its epoch, and what the last complete epoch taught."""
+    """The balanced sum of the current epoch, and the order learned from the last complete epoch."""
 
     def __init__(self, ordering: GradientBalancing, num_examples: int) -> None:
         super().__init__(ordering)
@@ -88,7 +87,7 @@ class _Balancer(OrderingRun):
         self.begin_epoch()
 
     def begin_epoch(self) -> None:
-        self._walk: torch.Tensor | None = None  # s
+        self._balance: torch.Tensor | None = None  # s
         self._total: torch.Tensor | None = None
         self._placed = np.full(self._num_examples, -1)  # the next order, filled from both ends
         self._num_front = self._num_back = 0
@@ -111,7 +110,7 @@ class _Balancer(OrderingRun):
         return self._check_rows(what, gradients, examples)
 
     def _check_rows(self, what: str, gradients: object, examples: ExampleIndices) -> torch.Tensor:
-        known = next((v for v in (self._walk, self._waiting, self._mean) if v is not None), None)
+        known = next((v for v in (self._balance, self._waiting, self._mean) if v is not None), None)
         width = "P" if known is None else str(len(known))
         rule = f"{what} must have shape ({len(examples)}, {width}), one row per example"
         if not isinstance(gradients, torch.Tensor) or not gradients.is_floating_point():
@@ -126,8 +125,8 @@ class _Balancer(OrderingRun):
         if not bool(is_finite.all()):
             bad = examples[~is_finite.numpy()]
             raise ValueError(
-                f"{what} must be finite, but those of {len(bad)} of {len(examples)} examples are not "
-                f"(first: example {int(bad[0])}): has the training diverged?"
+                f"{what} must be finite, but {len(bad)} of {len(examples)} examples have NaN or infinite gradients "
+                f"(first: example {int(bad[0])}). Has the training diverged?"
             )
         return rows
 
@@ -142,7 +141,7 @@ class _Balancer(OrderingRun):
     def _learn_centred(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
         total = gradients.sum(0)
         self._total = total if self._total is None else self._total.to(total) + total
-        is_front = self._walk_on(gradients if self._mean is None else gradients - self._mean.to(gradients))
+        is_front = self._add_balanced(gradients if self._mean is None else gradients - self._mean.to(gradients))
         self._place(examples[is_front], examples[~is_front])
 
     def _learn_pairs(self, examples: np.ndarray[Any, Any], gradients: torch.Tensor) -> None:
@@ -150,29 +149,29 @@ class _Balancer(OrderingRun):
             examples = np.concatenate([[self._waiting_example], examples])
             gradients = torch.cat([self._waiting.to(gradients)[None], gradients])
         num_paired = len(examples) - len(examples) % 2
-        left_over = num_paired < len(examples)
-        self._waiting = gradients[-1].clone() if left_over else None
-        self._waiting_example = int(examples[-1]) if left_over else -1
+        is_odd = num_paired < len(examples)
+        self._waiting = gradients[-1].clone() if is_odd else None
+        self._waiting_example = int(examples[-1]) if is_odd else -1
         if num_paired == 0:
             return
         first, second = examples[:num_paired:2], examples[1:num_paired:2]
-        is_front = self._walk_on(gradients[:num_paired:2] - gradients[1:num_paired:2])
+        is_front = self._add_balanced(gradients[:num_paired:2] - gradients[1:num_paired:2])
         self._place(np.where(is_front, first, second), np.where(is_front, second, first))
 
-    def _walk_on(self, steps: torch.Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which steps were added to the walk; the others were subtracted.
+    def _add_balanced(self, rows: torch.Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Add each row to the sum s or subtract it, and return which rows were added.
 
-        ||s + c|| <= ||s - c|| exactly if <s, c> <= 0, and every product <s, c> that comes up is a sum of products
-        with the s before the batch and between its rows: two matrix products, then a recursion on numbers.
+        ||s + c|| <= ||s - c|| exactly if <s, c> <= 0. Each product <s, c> is a sum of products of c with the s before
+        the batch and with earlier rows. So two matrix products and a recursion on scalars are enough.
         """
-        walk = steps.new_zeros(steps.shape[1]) if self._walk is None else self._walk.to(steps)
-        products = (steps @ walk).double().cpu().numpy()
-        between = (steps @ steps.T).double().cpu().numpy()
-        signs = np.empty(len(steps))
-        for k in range(len(steps)):
+        balance = rows.new_zeros(rows.shape[1]) if self._balance is None else self._balance.to(rows)
+        products = (rows @ balance).double().cpu().numpy()
+        between = (rows @ rows.T).double().cpu().numpy()
+        signs = np.empty(len(rows))
+        for k in range(len(rows)):
             signs[k] = 1.0 if products[k] <= 0 else -1.0
             products[k + 1 :] += signs[k] * between[k, k + 1 :]
-        self._walk = walk + torch.from_numpy(signs).to(steps) @ steps
+        self._balance = balance + torch.from_numpy(signs).to(rows) @ rows
         return signs > 0
 
     def _place(self, front: np.ndarray[Any, Any], back: np.ndarray[Any, Any]) -> None:
@@ -190,8 +189,8 @@ class _Balancer(OrderingRun):
             self._learn_order()
         elif is_due:
             warn(
-                f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples: "
-                f"{self.rule} learns from complete epochs only, so its order stays as it was"
+                f"epoch {epoch} ended after the gradients of {self.num_learned} of {num_planned} examples. "
+                f"{self.rule} learns from complete epochs only, so it has learned no new order"
             )
         self.begin_epoch()
 
@@ -211,7 +210,7 @@ class _Balancer(OrderingRun):
         tensors = {
             "order": self._order,
             "mean": self._mean,
-            "walk": self._walk,
+            "walk": self._balance,
             "total": self._total,
             "placed": torch.from_numpy(self._placed),
             "waiting": self._waiting,
@@ -225,19 +224,19 @@ class _Balancer(OrderingRun):
         return {**{name: v.detach().cpu() for name, v in tensors.items() if v is not None}, **numbers}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        if not state:  # saved by a sampler with another ordering: nothing was learned
+        if not state:  # saved by a sampler with another ordering: there is no learned order
             return
         if state["kind"] != KINDS.index(self._kind):
             raise ValueError(f"state was learned with kind={KINDS[state['kind']]!r}, but this one has {self._kind!r}")
         self._check_state(state)
         self._order, self._mean = state.get("order"), state.get("mean")
-        self._walk, self._total = state.get("walk"), state.get("total")
+        self._balance, self._total = state.get("walk"), state.get("total")
         self._placed = state["placed"].numpy().copy()
         self._num_front, self._num_back = state["num_front"], state["num_back"]
         self._waiting, self._waiting_example = state.get("waiting"), state["waiting_example"]
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
-        """Refuse a state in which an order names an example twice, or a count does not fit."""
+        """Raise if an order of the state contains an example twice, or if a count is wrong."""
         for name in ("order", "placed"):
             if name in state or name == "placed":
                 self._check_indices(name, state.get(name), is_complete=name == "order")

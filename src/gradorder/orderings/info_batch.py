@@ -1,4 +1,4 @@
-"""InfoBatch: some of the easy examples are left out each epoch, and those that stay speak for them."""
+"""InfoBatch: skip a random part of the easy examples each epoch, and increase the weights of the others."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -12,30 +12,31 @@ from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 @final
 @dataclass(frozen=True)
 class InfoBatch(Ordering):
-    """Shuffled, without a random part of the examples whose score is below the mean.
+    """Shuffle the examples and skip a random part of those with a score below the mean.
 
-    Rule: with m the mean score, example i is left out with probability `ratio` if score_i < m; if such a one stays it
-    weighs 1 / (1 - ratio), all others 1. So the weighted sum over an epoch is, on average, the sum over all examples.
-    In the last ceil(complete_part * epochs) epochs, and after them, nothing is left out and every weight is 1.
+    Rule: with m the mean score, an example with score_i < m is skipped with probability `ratio`. If it is visited, its
+    weight is 1 / (1 - ratio); all other weights are 1. So the expected weighted sum over an epoch is the sum over all
+    examples. In the last ceil(complete_part * epochs) epochs, and after them, no example is skipped and all weights are
+    1.
 
-    Meant for losses remembered from training: `sampler.step(losses)` with the losses before weighting. An example
-    that was never scored stays, and comes first. How large an epoch is shows only when it is planned: `num_steps`
-    refuses later epochs, and several processes need `drop_last`. `keep` is refused. With labels the batches are
-    balanced over what stays. Inside FlipFlop an odd epoch has what its even partner had, also where the complete part
-    begins with the odd one.
+    The scores should be losses remembered from training: call `sampler.step(losses)` with the unweighted losses.
+    Examples that were never scored are visited, and come first. The length of an epoch is known only when it is
+    planned: `num_steps` raises for later epochs, and several processes need `drop_last`. `keep` is not supported. With
+    labels, the batches are balanced over the visited examples. Inside FlipFlop an odd epoch visits the examples of the
+    even epoch before it, even if the complete epochs start with the odd one.
 
-    Helps, theory: saves part of an epoch without a bias of the mean gradient.
+    Helps, theory: saves part of an epoch without biasing the mean gradient.
 
-    Hurts, theory: the number of steps is not known up front; weights above one make the steps noisier.
+    Hurts, theory: the number of steps is not known in advance; weights above one make the steps noisier.
 
-    Cost: N random numbers and one permutation per epoch; the last losses of all examples are kept.
+    Cost: N random numbers and one permutation per epoch; the last losses of all examples are stored.
 
     Reference: Qin, Wang, Zheng et al. (2024), InfoBatch: Lossless Training Speed Up by Unbiased Dynamic Data Pruning.
 
     Args:
-        epochs: of the whole run.
-        ratio: the chance to be left out, in (0, 1); the reference's is 0.5.
-        complete_part: the fraction of the epochs, at the end, that are complete, in [0, 1]; the reference's is 0.125.
+        epochs: the number of epochs of the run.
+        ratio: the probability of skipping an easy example, in (0, 1); 0.5 in the reference.
+        complete_part: the fraction of epochs at the end that visit all examples, in [0, 1]; 0.125 in the reference.
     """
 
     needs_scores: ClassVar[bool] = True
@@ -55,7 +56,7 @@ class InfoBatch(Ordering):
         return epoch >= self.epochs - num_complete
 
     def order(self, request: Request) -> Order:
-        """What stays, shuffled."""
+        """Return the visited examples in random order, with their weights."""
         generator, scores = request.generator, request.required_scores
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device).to(scores.device)
         if self._is_complete(request.epoch):
@@ -67,16 +68,17 @@ class InfoBatch(Ordering):
         return Order(kept, torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0))
 
     def start(self, request: Request) -> OrderingRun:
-        """Start a run whose epochs are as long as the draws say."""
+        """Start a run whose epochs differ in length."""
         if request.keep is not None:
-            raise ValueError(f"keep must not be given with {self}, which decides by itself how many examples to visit")
+            raise ValueError(f"keep must not be given with {self}, which itself decides how many examples to visit")
         return OrderingRun(self, prunes=True)
 
 
 def _is_low(scores: torch.Tensor, known: torch.Tensor | None) -> torch.Tensor:
-    """Below the mean of the known; rounding must not put the mean above all scores, where they are equal."""
+    """Mark the examples whose score is below the mean of the known scores."""
     values = scores.double()
     is_known = torch.ones_like(values, dtype=torch.bool) if known is None else known.to(scores.device)
     if not bool(is_known.any()):
         return ~torch.ones_like(is_known)
+    # If all scores are equal, rounding must not put their mean above them.
     return is_known & (values < torch.minimum(values[is_known].mean(), values[is_known].max()))

@@ -1,4 +1,4 @@
-"""Informative: examples whose score is zero wait for their turn, and the others take their places."""
+"""Informative: visit examples with score zero only in some epochs, and repeat the others instead."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -9,33 +9,35 @@ from gradorder import checks
 from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 
 _MOST_VISITS = 2
-"""Of one example in one epoch: scores are from the epoch before, and a few examples must not fill whole batches."""
+"""Visits of one example per epoch: scores are an epoch old, and a few examples must not fill whole batches."""
 
 
 @final
 @dataclass(frozen=True)
 class Informative(Ordering):
-    """A random permutation in which most examples with score zero give up their place to the others.
+    """Shuffle the examples, and replace most examples with score zero by second visits of the others.
 
-    Rule: an example waits if it was scored, its score is 0, and another of `every` fixed random parts has its turn in
-    this epoch. First come all examples that do not wait, shuffled; then those with a positive score once more, newly
-    shuffled; then, if places are left, waiting examples at random. There are as many places as in a complete epoch.
+    Rule: the examples are divided into `every` fixed random parts, and the parts take turns. An example waits if its
+    score is known and 0 and it is not the turn of its part. The epoch visits all examples that do not wait, shuffled;
+    then the examples with a positive score a second time, shuffled again; then, if the epoch is still too short, random
+    waiting examples. It has as many visits as a complete epoch.
 
-    It is made for prompts of reinforcement learning, with the spread of the rewards in a prompt's last group as its
-    score: if all completions of a prompt get the same reward, all advantages are zero, and so is the gradient. Such a
-    prompt is either solved or hopeless for now, so it comes back after `every` epochs at the latest.
+    It is made for prompts in reinforcement learning. The score of a prompt is the spread of the rewards in its last
+    group: if all completions get the same reward, all advantages are zero, and so is the gradient. Such a prompt is
+    either solved or too hard for now, so it comes back after `every` epochs at the latest.
 
-    Every example is visited at least once in any `every` consecutive epochs, also if `keep` cuts the epoch short: the
-    part whose turn it is comes before examples that were never scored, and those before all others. Orders repeat
-    examples, so labels are refused. Where no example has score zero, it is random reshuffling, to the bit.
+    Every example is visited at least once in any `every` consecutive epochs, even if `keep` shortens the epoch: the
+    part whose turn it is takes precedence over examples that were never scored, and these over all others. Orders
+    repeat examples, so labels are not supported. If no example has score zero, the order is exactly that of random
+    reshuffling.
 
     Helps, measured: on a small model with verifiable rewards it reached the pass rate of random reshuffling with fewer
     rollouts (docs/prompts.md).
 
     Hurts, theory: in a run of one epoch it does nothing. If equal rewards still have a gradient, as with a KL term, it
-    skips prompts that teach something.
+    skips prompts that have a gradient.
 
-    Cost: up to three permutations of N per epoch; the last scores of all examples are kept.
+    Cost: up to three permutations of N per epoch; the last scores of all examples are stored.
 
     Reference: none known to us for this form; without memory, after the rollout: Yu, Zhang, Zhu et al. (2025), DAPO: An
     Open-Source LLM Reinforcement Learning System at Scale.
@@ -51,7 +53,7 @@ class Informative(Ordering):
         checks.integer("every", self.every, minimum=2)
 
     def order(self, request: Request) -> Order:
-        """The examples that do not wait, then the places that the others gave up."""
+        """Return the examples that do not wait, then second visits in place of the waiting ones."""
         self._check(request)
         num_places, generator = request.num_kept, request.generator
         scores = request.required_scores.cpu()
@@ -59,7 +61,7 @@ class Informative(Ordering):
         is_due = request.in_turn(self.every)
         waits = known & (scores == 0) & ~is_due
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device).cpu()
-        # Who loses a place if there are too few: 2 before 1 before 0.
+        # If there are too few places, examples with a larger number are skipped first.
         priority = torch.where(is_due, 0, torch.where(known, 2, 1))
         first = _first(order[~waits[order]], priority, num_places)
         again = first[(known & (scores > 0))[first]]
@@ -71,7 +73,7 @@ class Informative(Ordering):
         return Order(torch.cat(rounds), repeats=True)
 
     def start(self, request: Request) -> OrderingRun:
-        """Start a run whose epochs keep their length."""
+        """Start a run whose epochs all have the same length."""
         self._check(request)
         return OrderingRun(self)
 
@@ -86,6 +88,6 @@ class Informative(Ordering):
 
 
 def _first(order: torch.Tensor, priority: torch.Tensor, num_places: int) -> torch.Tensor:
-    """The examples of an order that get a place, still in this order."""
+    """Return the `num_places` examples with the smallest numbers in `priority`, in their given order."""
     chosen = torch.argsort(priority[order], stable=True)[:num_places]
     return order[chosen.sort().values]

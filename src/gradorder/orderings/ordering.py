@@ -33,7 +33,7 @@ def epoch_generator(seed: int, epoch: int, stream: int | None = None) -> torch.G
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything that a rule may know about the epoch that it orders.
+    """The description of an epoch that a rule orders.
 
     Args:
         epoch: 0, 1, 2, ...
@@ -48,8 +48,8 @@ class Request:
         seed: the seed of the run, for randomness that several epochs share; None outside of a run.
         epochs_per_order: the number of epochs that share one order; 2 inside `FlipFlop`.
         batch_size: the global batch size; None outside of a sampler.
-        drop_last: whether a last batch that is not full is dropped.
-        class_counts: the number of examples of each class, if the caller has counted them already.
+        drop_last: whether an incomplete last batch is dropped.
+        class_counts: the number of examples of each class; counted from `classes` if not given.
     """
 
     epoch: int
@@ -105,11 +105,11 @@ class Request:
 
     @property
     def num_kept(self) -> int:
-        """The number of examples to keep in all."""
+        """The total number of examples to keep."""
         return sum(self.kept_counts)
 
     def kept(self, order: torch.Tensor) -> torch.Tensor:
-        """The part of an order to keep: examples that were never scored come first, then the first of each class."""
+        """Return the part of an order to keep: examples that were never scored, then the first ones of each class."""
         if self.known is not None:
             is_known = self.known.to(order.device)[order]
             order = torch.cat([order[~is_known], order[is_known]])
@@ -130,10 +130,10 @@ class Request:
         return torch.from_numpy(is_kept).to(order.device)
 
     def trainable(self, num_visited: int) -> int:
-        """The number of examples, near `num_visited`, that batches can be cut from, for a rule that decides the length.
+        """Return a valid length of the epoch close to `num_visited`, for a rule that itself decides the length.
 
-        The last batch must hold an example for every process and, with `drop_last`, be full. The number is rounded up
-        as long as there are enough examples, so that no visit is lost.
+        The last batch must hold an example for every process and, with `drop_last`, be full. The length is rounded up
+        if there are enough examples, so that no visit is lost.
         """
         if self.batch_size is None:
             return num_visited
@@ -143,15 +143,15 @@ class Request:
         return filled if filled <= self.num_examples else num_visited - tail
 
     def num_turns(self, every: int) -> int:
-        """The number of orders within which every example must have its turn, to be visited once in `every` epochs."""
-        # In between it is absent for (turns - 1) * epochs_per_order epochs, which must be less than `every`.
+        """Return the number of parts that take turns, so that each part is visited once in `every` epochs."""
+        # A part is absent for (turns - 1) * epochs_per_order epochs in a row, which must be less than `every`.
         return (every - 1) // self.epochs_per_order + 1
 
     def in_turn(self, every: int) -> torch.Tensor:
         """Mark the examples whose turn it is: each one at least once in any `every` consecutive epochs.
 
-        The examples are dealt to the turns in a fixed random order, with classes class by class. By index, rows that
-        repeat with a period, for example four answers per question, could have their turn together.
+        The parts are drawn in a fixed random order, and within each class if there are classes. Parts by index could
+        put all rows of one kind together, for example every fourth row in a dataset with four answers per question.
         """
         size, turns = self.num_examples, self.num_turns(every)
         dealt = torch.randperm(size, generator=torch.Generator().manual_seed(size))
@@ -164,7 +164,7 @@ class Request:
         return is_in_turn
 
     def classes_of(self, examples: torch.Tensor) -> torch.Tensor:
-        """The class of each of these examples; 0 for all of them without classes."""
+        """Return the class of each of these examples; without classes, 0 for all of them."""
         if self.classes is None:
             return torch.zeros(len(examples), dtype=torch.uint8, device=examples.device)
         return self.classes.to(examples.device)[examples]
@@ -179,7 +179,7 @@ class Order:
         weights: one weight per entry of `indices`, not negative; None means that all are 1.
         backwards: visit the batches last to first; `indices` hold the order before the reversal.
         repeats: whether an example may occur in `indices` more than once.
-        epoch: the epoch that this one replays, if it is not its own.
+        epoch: the epoch whose order this one replays; None if it replays none.
         is_unscored: whether the order is random and complete because the rule has too few scores.
     """
 
@@ -192,13 +192,13 @@ class Order:
 
 
 def random_order(request: Request) -> Order:
-    """Return all examples in random order, for an epoch without the scores that a rule needs."""
+    """Return all examples in random order, for an epoch in which the scores that a rule needs are missing."""
     device = request.generator.device
     return Order(torch.randperm(request.num_examples, generator=request.generator, device=device), is_unscored=True)
 
 
 class Ordering(ABC):
-    """A rule from a request to an order. Every subclass is a frozen dataclass without state.
+    """A rule that orders the examples of an epoch. Every subclass is a frozen dataclass without state.
 
     Your own rule says whether it `needs_scores` and implements `order`::
 
@@ -224,7 +224,7 @@ class Ordering(ABC):
         """Order an epoch. The same request and generator state give the same order; ties go by index."""
 
     def start(self, request: Request) -> "OrderingRun":
-        """Start a run: called once when a sampler is built, with an example of the requests to come, without scores.
+        """Start a run: called once when a sampler is built, with a sample request that has no scores.
 
         Raises:
             ValueError: the rule cannot serve such requests.
@@ -254,9 +254,9 @@ class Ordering(ABC):
             ValueError: the scores are missing, of the wrong length, or not one number per example.
         """
         if scores is None and self.needs_scores:
-            raise ValueError(f"scores must be given: {self} orders by them, got None")
+            raise ValueError(f"scores must be given, because {self} orders by them, got None")
         if scores is None and num_examples is None:
-            raise ValueError("num_examples must be given where scores is None")
+            raise ValueError("num_examples must be given if scores is None")
         if scores is not None:
             scores = checks.finite_scores(scores, num_examples)
             num_examples = len(scores)
@@ -266,7 +266,7 @@ class Ordering(ABC):
 
 
 class OrderingRun:
-    """A rule at work in one run. This class serves rules that carry nothing from epoch to epoch.
+    """One run of a rule. This base class is for rules that carry nothing from epoch to epoch.
 
     A subclass may replay an earlier order (`FlipFlop`) or learn from gradients (`GradientBalancing`). The sampler plans
     with a copy, so a plan that fails changes nothing.
@@ -282,12 +282,12 @@ class OrderingRun:
         self.prunes = prunes
 
     def needs_scores(self, epoch: int) -> bool:
-        """Whether this epoch is ordered by new scores."""
+        """Whether this epoch needs scores."""
         del epoch
         return self.rule.needs_scores
 
     def order(self, request: Request) -> Order:
-        """Order an epoch; random and complete if the rule needs scores and there are none."""
+        """Order an epoch. If the rule needs scores and there are none, the order is random and complete."""
         if self.rule.needs_scores and request.scores is None:
             return random_order(request)
         return checked_order(self.rule, request, self.rule.order(request))
@@ -295,11 +295,11 @@ class OrderingRun:
     def checked_gradients(
         self, what: str, gradients: torch.Tensor | None, examples: ExampleIndices, *, is_due: bool
     ) -> torch.Tensor | None:
-        """Return the gradients of a step if the rule can learn from them; changes nothing.
+        """Check the gradients of a step and return them, without learning from them yet.
 
         Args:
             what: the name of the gradients in an error message.
-            gradients: one row per example; None if the step brought none.
+            gradients: one row per example; None if the step had none.
             examples: the examples of the step.
             is_due: whether the epoch is ordered, so that gradients are expected.
         """
@@ -309,7 +309,7 @@ class OrderingRun:
         return None
 
     def begin_epoch(self) -> None:
-        """Discard the gradients of a part of the epoch: its first batch is trained on again."""
+        """Discard the gradients of the current epoch, because it starts again from its first batch."""
 
     def learn(self, examples: ExampleIndices, gradients: torch.Tensor | None) -> None:
         """Learn from a step, with gradients that `checked_gradients` returned."""
@@ -322,15 +322,15 @@ class OrderingRun:
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state`; an empty state means that nothing was carried."""
+        """Restore the result of `state`. An empty state is that of a new run."""
 
 
 @dataclass(frozen=True)
 class Wrapping(Ordering):
-    """An ordering around an inner one: it changes the request on the way in, or the order on the way out.
+    """An ordering that wraps another one and changes its request or its order.
 
     Args:
-        inner: the ordering inside.
+        inner: the wrapped ordering.
     """
 
     inner: Ordering
@@ -346,21 +346,21 @@ class Wrapping(Ordering):
 
     @property
     def needs_scores(self) -> bool:
-        """As the inner ordering."""
+        """Whether the inner ordering needs scores."""
         return self.inner.needs_scores
 
     def start(self, request: Request) -> OrderingRun:
-        """Start a run if the inner ordering can serve it."""
+        """Start a run, after the inner ordering has checked the request."""
         return OrderingRun(self, prunes=self.inner.start(request).prunes)
 
 
 def _wide(scores: torch.Tensor) -> torch.Tensor:
-    """Integers as doubles, which hold them exactly up to 2^53; half precision as float32."""
+    """Convert integers to float64, which is exact up to 2^53, and half precision to float32."""
     return widened(scores) if scores.is_floating_point() else scores.double()
 
 
 def checked_order(rule: Ordering, request: Request, order: object) -> Order:
-    """Check the answer of a rule, which may be the user's own; a rule that ignored `keep` gets the first part kept."""
+    """Check an order that a rule returned, and shorten it if the rule ignored `keep`."""
     if not isinstance(order, Order):
         raise TypeError(f"{rule} must return an Order, got {order!r}")
     _check_indices(rule, order, request.num_examples)
@@ -370,36 +370,38 @@ def checked_order(rule: Ordering, request: Request, order: object) -> Order:
         return replace(order, indices=request.kept(order.indices))
     if order.weights is not None and len(order.indices) > request.num_kept:
         raise ValueError(
-            f"{rule} must return at most {request.num_kept} examples with weights, got {len(order.indices)}: weight "
-            "the examples that request.kept(order) returns"
+            f"{rule} must return at most {request.num_kept} examples with weights, got {len(order.indices)}. Weight "
+            "only the examples that request.kept(order) returns"
         )
     return order
 
 
 def _check_indices(rule: Ordering, order: Order, num_examples: int) -> None:
     indices = order.indices
-    promise = f"{rule} must return 1 to {num_examples} indices of range({num_examples})"
+    expected = f"{rule} must return 1 to {num_examples} indices of range({num_examples})"
     if indices.dtype != torch.int64 or indices.ndim != 1 or not 0 < len(indices) <= num_examples:
-        raise ValueError(f"{promise}, got shape {tuple(indices.shape)} of {indices.dtype}")
-    named = indices.cpu().numpy()  # numpy marks places several times as fast as torch
-    lowest, highest = int(named.min()), int(named.max())
+        raise ValueError(f"{expected}, got shape {tuple(indices.shape)} of {indices.dtype}")
+    values = indices.cpu().numpy()  # the check for duplicates is several times as fast in numpy
+    lowest, highest = int(values.min()), int(values.max())
     if lowest < 0 or highest >= num_examples:
-        raise ValueError(f"{promise}, got indices from {lowest} to {highest}")
-    if not order.repeats and has_duplicates(named, num_examples):
-        raise ValueError(f"{promise}, each at most once, got an example twice (Order(..., repeats=True) allows it)")
+        raise ValueError(f"{expected}, got indices from {lowest} to {highest}")
+    if not order.repeats and has_duplicates(values, num_examples):
+        raise ValueError(
+            f"{expected}, each at most once, got an example twice. Order(..., repeats=True) allows repetition"
+        )
 
 
 def has_duplicates(indices: ExampleIndices, num_examples: int) -> bool:
     """Whether some index of range(num_examples) occurs more than once."""
-    is_named = np.zeros(num_examples, dtype=bool)
-    is_named[indices] = True
-    return int(np.count_nonzero(is_named)) < len(indices)
+    is_present = np.zeros(num_examples, dtype=bool)
+    is_present[indices] = True
+    return int(np.count_nonzero(is_present)) < len(indices)
 
 
 def _check_weights(rule: Ordering, weights: torch.Tensor, num: int) -> None:
-    promise = f"{rule} must return one weight for each of {num} kept examples"
+    expected = f"{rule} must return one weight for each of {num} kept examples"
     if tuple(weights.shape) != (num,):
-        raise ValueError(f"{promise}, got shape {tuple(weights.shape)}")
+        raise ValueError(f"{expected}, got shape {tuple(weights.shape)}")
     lowest, highest = (float(value) for value in weights.aminmax())
     if not (np.isfinite(lowest) and np.isfinite(highest)) or lowest < 0:
-        raise ValueError(f"{promise}, finite and not negative, got from {lowest} to {highest}")
+        raise ValueError(f"{expected}, finite and not negative, got from {lowest} to {highest}")

@@ -1,4 +1,4 @@
-"""Revisiting: whatever an ordering prefers, every example comes back after a fixed number of epochs."""
+"""Revisiting: visit every example at least once in a fixed number of epochs, in addition to an ordering's choice."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -12,35 +12,33 @@ from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, 
 @final
 @dataclass(frozen=True)
 class Revisiting(Wrapping):
-    """The inner order, with one of `every` fixed parts of the examples moved to the front, another each epoch.
+    """Move one of `every` fixed parts of the examples to the front of the inner order, a different part each epoch.
 
-    Rule: with F_r = {i : place(i) mod every = r}, epoch e plays F_{e mod every} in the inner order, then the others
-    in the inner order. `place` is a fixed random permutation of the examples, with labels sorted by class, so that a
-    part holds 1/every of each class, rounded up or down. Inside FlipFlop the two epochs of a pair share a part, and
-    there are fewer parts.
+    Rule: with F_r = {i : place(i) mod every = r}, epoch e visits F_{e mod every} in the inner order, then the
+    others in the inner order. `place` is a fixed random permutation of the examples. With labels it is sorted by class,
+    so that a part holds 1/every of each class, rounded up or down. Inside FlipFlop, the two epochs of a pair share a
+    part, and there are fewer parts.
 
-    So with any keep >= 1/every (inside FlipFlop: about twice that), labels or not, each example is visited at least
-    once in any `every` consecutive ordered epochs, and no remembered score gets older than that. A smaller keep is
-    refused. `drop_last` may drop the visit.
+    With any keep >= 1/every (inside FlipFlop: about twice that), with or without labels, each example is visited at
+    least once in any `every` consecutive ordered epochs, so no remembered score gets older than that. A smaller keep
+    raises an error. `drop_last` may drop the visit.
 
-    Weights of the inner ordering stay unbiased: an example at the front is certain to be kept and weighs kept / N, and
-    the inner ordering weighs the examples that it chose among the others.
+    Weights of the inner ordering stay unbiased: an example at the front is certain to be kept and has the weight
+    kept / N, and the inner ordering weights the examples that it chooses from the others.
 
-    It helps where scores are remembered from training: what is never visited would keep its old score for ever.
+    Helps, theory: scores remembered from training: no score gets older than `every` epochs. Without it, an example
+    that is never visited keeps its old score forever.
 
-    Helps, theory: remembered scores: none gets older than `every` epochs, so that an example that was easy once is
-    looked at again.
+    Hurts, theory: 1/`every` of the examples are not chosen by score in each epoch.
 
-    Hurts, theory: a part of each epoch, 1/`every`, is not chosen by score.
-
-    Cost: one more permutation of N per epoch, with labels one more sort.
+    Cost: one more permutation of N per epoch; with labels, one more sort.
 
     Reference: none known to us; it is this library's own.
 
     Args:
         inner: the ordering of the examples in both parts.
-        every: the number of parts, at least 2. A smaller number keeps scores younger and leaves less to be chosen by
-            them: of half an epoch, 8 leave three quarters to the scores. 4 was tried, and was no better.
+        every: the number of parts, at least 2. A smaller number keeps scores more recent, but fewer examples are chosen
+            by score: with keep=0.5 and every=8, three quarters of them. 4 was tried and was not better.
     """
 
     every: int = 8
@@ -49,21 +47,22 @@ class Revisiting(Wrapping):
         checks.integer("every", self.every, minimum=2)
         super().__post_init__()
         if isinstance(self.inner, Revisiting):
-            raise ValueError(f"inner must not revisit examples by itself, got {self.inner}")  # noqa: TRY004
+            raise ValueError(f"inner must not revisit examples itself, got {self.inner}")  # noqa: TRY004
         if not _puts_unknown_first(self.inner):
             raise ValueError(f"inner must put examples first that were never scored, got {self.inner}")
 
     def order(self, request: Request) -> Order:
-        """The inner ordering's, to which the forced examples look as if they were never scored: those come first."""
+        """Return the inner order, with the examples whose turn it is at the front."""
+        # The inner ordering puts examples first that were never scored, so the examples in turn are passed as such.
         forced = request.in_turn(self.every)
         sure = forced if request.known is None else forced | ~request.known
-        if not _fit(request, sure):  # the visit that was promised goes before the example that was never scored
+        if not _fit(request, sure):  # the promised visits take precedence over examples that were never scored
             sure = forced
         order = self.inner.order(replace(request, known=~sure))
         return order if request.known is None else _with_first(order, ~request.known)
 
     def start(self, request: Request) -> OrderingRun:
-        """Start a run that keeps one part at least."""
+        """Start a run, after checking that an epoch has room for a part."""
         least = 1 / request.num_turns(self.every)
         if request.keep is not None and request.keep < least:
             raise ValueError(f"keep must be at least {least} with {self}, got {request.keep}")
@@ -78,7 +77,7 @@ class Revisiting(Wrapping):
 
 
 def _puts_unknown_first(rule: Ordering) -> bool:
-    """Whether a rule visits examples that were never scored, and first: a forced example looks like one to it."""
+    """Whether a rule visits examples first that were never scored."""
     known = torch.ones(8, dtype=torch.bool)
     known[5] = False
     scores = torch.arange(1.0, 9.0) if rule.needs_scores else None
@@ -87,13 +86,13 @@ def _puts_unknown_first(rule: Ordering) -> bool:
 
 
 def _fit(request: Request, sure: torch.Tensor) -> bool:
-    """Whether there is room in every class for the examples that are to be kept whatever their score."""
+    """Whether every class has room for the examples that must be kept."""
     num_sure = torch.bincount(request.classes_of(sure.nonzero().flatten()).long(), minlength=len(request.counts))
     return all(sure <= kept for sure, kept in zip(num_sure.tolist(), request.kept_counts, strict=True))
 
 
 def _with_first(order: Order, is_first: torch.Tensor) -> Order:
-    """The same, with some of the examples in front."""
+    """Move the marked examples to the front of an order."""
     places = torch.argsort(is_first.to(order.indices.device)[order.indices].logical_not().byte(), stable=True)
     weights = None if order.weights is None else order.weights[places]
     return replace(order, indices=order.indices[places], weights=weights)

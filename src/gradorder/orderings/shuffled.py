@@ -1,4 +1,4 @@
-"""Without scores: random reshuffling, one shuffle for the whole run, and the order of the data set."""
+"""Orderings without scores: shuffle every epoch, shuffle once, or keep the order of the dataset."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -11,13 +11,14 @@ from gradorder.orderings.ordering import Order, Ordering, Request, epoch_generat
 @final
 @dataclass(frozen=True)
 class Shuffled(Ordering):
-    """A new random permutation every epoch: random reshuffling, what `shuffle=True` does.
+    """Shuffle the examples anew every epoch, as `shuffle=True` does: random reshuffling.
 
     Rule: sigma uniform over all permutations, independent from epoch to epoch.
 
-    Helps, theory: no score, no assumption on the data, and hard to beat: the baseline of every comparison here.
+    Helps, theory: needs no scores and no assumptions about the data, and is hard to beat. It is the baseline of every
+    comparison here.
 
-    Hurts, theory: spends as much on examples that are learned already as on the others.
+    Hurts, theory: spends as much time on examples that the model already fits as on the others.
 
     Cost: one permutation of N per epoch.
 
@@ -27,22 +28,22 @@ class Shuffled(Ordering):
     needs_scores: ClassVar[bool] = False
 
     def order(self, request: Request) -> Order:
-        """A new permutation."""
+        """Return a new permutation."""
         return Order(request.kept(_permutation(request.num_examples, request.generator)))
 
 
 @final
 @dataclass(frozen=True)
 class ShuffledOnce(Ordering):
-    """One random permutation for the whole run: shuffle once.
+    """Shuffle the examples once and use the same order in every epoch.
 
     Rule: sigma uniform over all permutations, the same in every epoch.
 
     Helps, theory: reads the data in the same order every epoch, which suits slow storage.
 
-    Hurts, theory: an unlucky order stays for the whole run.
+    Hurts, theory: an unfavourable order is used for the whole run.
 
-    Cost: as Shuffled, as it is drawn again for every epoch.
+    Cost: the same as Shuffled: the permutation is drawn again in every epoch.
 
     Reference: Safran and Shamir (2020), How Good is SGD with Random Shuffling?
     """
@@ -50,7 +51,7 @@ class ShuffledOnce(Ordering):
     needs_scores: ClassVar[bool] = False
 
     def order(self, request: Request) -> Order:
-        """The permutation of epoch 0."""
+        """Return the permutation of epoch 0."""
         generator = request.generator if request.seed is None else epoch_generator(request.seed, 0)
         return Order(request.kept(_permutation(request.num_examples, generator)))
 
@@ -58,16 +59,13 @@ class ShuffledOnce(Ordering):
 @final
 @dataclass(frozen=True)
 class Sequential(Ordering):
-    """The order of the data set: incremental gradient.
+    """Keep the order of the dataset: the incremental gradient method.
 
     Rule: sigma(k) = k.
 
-    It hurts where neighbours in the data set are alike, as in data sorted by class.
+    Helps, theory: data that is already shuffled on disk, or that must be read in sequence.
 
-    Helps, theory: data that was shuffled when it was written, or that must be read in sequence.
-
-    Hurts, theory: neighbours that are alike, as in data sorted by class: each batch then forgets what the one before
-    taught.
+    Hurts, theory: if neighbours are alike, as in data sorted by class, a batch can undo the progress of the one before.
 
     Cost: none.
 
@@ -78,7 +76,7 @@ class Sequential(Ordering):
     needs_scores: ClassVar[bool] = False
 
     def order(self, request: Request) -> Order:
-        """0, 1, 2, ..."""
+        """Return 0, 1, 2, ..."""
         return Order(request.kept(torch.arange(request.num_examples)))
 
 

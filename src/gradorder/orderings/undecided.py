@@ -1,4 +1,4 @@
-"""Undecided: what is learned and what looks wrong come later than what the model has not made up its mind about."""
+"""Undecided: prefer examples that the model neither fits yet nor contradicts with high confidence."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -12,37 +12,38 @@ from gradorder.orderings.ordering import Order, Request, Wrapping
 @final
 @dataclass(frozen=True)
 class Undecided(Wrapping):
-    """The inner order, by how undecided the model is about an example instead of by the example's loss.
+    """Order by how undecided the model is about an example, instead of by its loss.
 
     Rule: the inner ordering sees doubt_i = (1 - p_i)(p_i + floor) with p_i = exp(-loss_i).
 
-    For the cross-entropy p is the probability that the model gives to the label. A learned example (p near 1) has no
-    doubt, as by its loss. But doubt is largest where p is about 1/2 and falls again to `floor` where the model is sure
-    that the label is wrong: a wrong label has the largest loss of all for as long as the model is right, and ordering
-    by the loss would show it in every epoch. With `floor` at 1 or more doubt grows with the loss, up to floor.
+    For the cross-entropy, p is the probability that the model assigns to the label. A fitted example (p near 1) has
+    doubt near zero. Doubt is largest if p is about 1/2, and falls to `floor` if the model is confident that the label
+    is wrong. An ordering by loss would instead put such noisy labels first in every epoch, because they have the
+    largest losses. With `floor` at 1 or more, doubt grows with the loss, up to floor.
 
-    The scores must be losses, not below zero, on the scale of a negative log-likelihood; those of another scale do no
-    harm: where all are much larger than 1 all doubts are alike, where all are much smaller they follow the losses. With
-    label smoothing give the losses without it: the smoothed loss of a learned example looks like doubt.
+    The scores must be losses that are not negative, on the scale of a negative log-likelihood. Losses on another scale
+    do no harm: if all are much larger than 1, all doubts are nearly equal; if all are much smaller, the doubts follow
+    the losses. With label smoothing, pass the unsmoothed losses: the smoothed loss of a fitted example looks like
+    doubt.
 
-    It helps where scores are losses remembered from training, and labels may be wrong.
+    It is meant for losses remembered from training, if labels may be noisy.
 
-    Helps, measured: with 20% wrong labels `go.recommended(budget=0.5)` was ahead of random reshuffling at equal
-    gradients, where draws by the loss itself were behind it.
+    Helps, measured: with 20% noisy labels `go.recommended(budget=0.5)` was ahead of random reshuffling at equal
+    gradients, while drawing by the loss itself was behind it.
 
-    Hurts, theory: a hard example that is right looks like one that is wrong until it is learned, and comes less often;
-    losses that are no log-likelihoods have no p, and at another scale its order says less.
+    Hurts, theory: until it is fitted, a hard example with a correct label looks like a noisy label and comes less
+    often. Losses that are not log-likelihoods have no p, and on another scale the order is less informative.
 
-    Cost: the inner ordering's, and N exponentials per epoch.
+    Cost: the cost of the inner ordering, and N exponentials per epoch.
 
-    Reference: none known to us for this form; p (1 - p) as a chance to be drawn: Chang, Learned-Miller and McCallum
+    Reference: none known to us for this form; p (1 - p) as a sampling probability: Chang, Learned-Miller and McCallum
     (2017), Active Bias.
 
     Args:
-        inner: the ordering by doubt; it needs scores.
-        floor: the doubt about a hopeless example; positive. At most, doubt is (1 + floor)^2 / 4. With 0.1 a hopeless
-            example counts a third of the most doubtful: seldom enough to keep wrong labels out, and often enough to
-            notice when a hard one is learned after all.
+        inner: the ordering by doubt; it must need scores.
+        floor: the doubt of an example with p = 0; positive. The largest doubt is (1 + floor)^2 / 4. With 0.1, an
+            example with p = 0 has a third of the largest doubt: low enough to visit noisy labels rarely, and high
+            enough to notice when a hard example is fitted after all.
     """
 
     floor: float = 0.1
@@ -55,7 +56,7 @@ class Undecided(Wrapping):
             raise ValueError(f"floor must be positive and finite, got {self.floor!r}")
 
     def order(self, request: Request) -> Order:
-        """The inner ordering's, by doubt."""
+        """Return the inner order by doubt."""
         return self.inner.order(replace(request, scores=self._doubts(request.required_scores)))
 
     def _doubts(self, losses: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Unlearned: random reshuffling of what is still to be learned."""
+"""Unlearned: random reshuffling that skips most examples that the model already fits."""
 
 import math
 from dataclasses import dataclass
@@ -9,50 +9,51 @@ import torch
 from gradorder import checks
 from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 
-_OFF, _FAR_OFF = math.log(2), math.log(10)
-"""The cross-entropy of a label with half of the probability, and with a tenth of it."""
+_LARGE, _VERY_LARGE = math.log(2), math.log(10)
+"""The cross-entropy if the label has the probability 1/2, and if it has 1/10."""
 
-_WRONG_EVERY = 3
+_NOISY_EVERY = 3
 
 
 @final
 @dataclass(frozen=True)
 class Unlearned(Ordering):
-    """A random permutation of the examples, without most of those that are learned or look wrong.
+    """Shuffle the examples, and skip most of those that the model already fits or whose labels look noisy.
 
-    Rule: with m the mean loss, an example is learned if its loss is below min(-log(probability), share * m). Of what is
-    learned, an epoch visits one of `every` fixed parts, another each epoch; of what looks wrong, a third, another each
-    epoch; and all others. It visits them in the order in which random reshuffling would.
+    Rule: with m the mean loss, an example is fitted if its loss is below min(-log(probability), share * m). Every epoch
+    visits one of `every` fixed parts of the fitted examples and one third of the examples with labels that look noisy,
+    different ones each epoch, and all other examples. It visits them in the order of random reshuffling.
 
-    An example looks wrong if its loss is above log 10, the label having less than a tenth of the probability; but only
-    if labels are wrong at all, so that losses fall into two groups: at most half of them are above log 2, and of these
-    at least a third, and a twentieth of all, above log 10. Of clean data, most of what is not right is close.
+    A label looks noisy if its loss is above log 10, that is, if it has a probability below 1/10. This part of the rule
+    is active only if the losses are bimodal, as they are with noisy labels: at most half of all losses are above log 2,
+    at least a third of those are above log 10, and so are at least a twentieth of all losses. On clean data, most
+    losses above log 2 are close to it.
 
-    So an epoch is as short as the data allows, and where nothing is learned it is random reshuffling, to the bit. For
-    the cross-entropy, -log(probability) is the loss of a label that has this probability. The bound by the mean holds
-    for losses of any kind and scale: what is learned has a small part of the loss that is left. Where some losses are
-    negative, none is small, and nothing is learned. Every example is visited at least once in any `every` consecutive
-    epochs. How many steps an epoch has is known when it is planned: let step sizes follow `sampler.progress`
+    An epoch is as short as the data allows. If no example is fitted, the order is exactly that of random reshuffling.
+    For the cross-entropy, -log(probability) is the loss of a label with this probability. The bound by the mean works
+    for losses of any kind and scale. If some losses are negative, a small loss does not mean that an example is fitted,
+    so no example counts as fitted. Every example is visited at least once in any `every` consecutive epochs. The number
+    of steps of an epoch is known only when it is planned, so let the learning rate follow `sampler.progress`
     (`go.ProgressLR`).
 
-    It helps where scores are losses remembered from training, and much is learned before the run ends. With label
-    smoothing give the losses without it: the smoothed loss of a learned example is not small.
+    It is meant for losses remembered from training, in runs that fit many examples before they end. With label
+    smoothing, pass the unsmoothed losses: the smoothed loss of a fitted example is not small.
 
-    Helps, theory: a learned example has a small gradient: (1 - p) bounds that of the cross-entropy at the logits.
+    Helps, theory: a fitted example has a small gradient: (1 - p) bounds the gradient of the cross-entropy at the
+    logits.
 
-    Hurts, theory: what is learned is not held on to until its turn comes, and a hard example that is right looks like
-    one that is wrong, where many are.
+    Hurts, theory: the model may forget fitted examples until their next turn. If many labels are noisy, a hard example
+    with a correct label looks noisy too.
 
-    Cost: one permutation and three comparisons of N per epoch; the last losses of all examples are kept.
+    Cost: one permutation and three comparisons of N per epoch; the last losses of all examples are stored.
 
-    Reference: none known to us for this form; examples that are learned once and for all: Toneva, Sordoni, Tachet des
-    Combes et al. (2019), An Empirical Study of Example Forgetting during Deep Neural Network Learning.
+    Reference: none known to us for this form; examples that are never forgotten once learned: Toneva, Sordoni,
+    Tachet des Combes et al. (2019), An Empirical Study of Example Forgetting during Deep Neural Network Learning.
 
     Args:
-        probability: of the label of a learned example, in (0, 1).
-        share: of the mean loss, of which a learned example has less, in (0, 1).
-        every: the number of parts, at least 2. What was tried beside these three numbers, and what came of it, is in
-            docs/comparison.md.
+        probability: the label of a fitted example has more than this probability, in (0, 1).
+        share: the loss of a fitted example is below this share of the mean loss, in (0, 1).
+        every: the number of parts, at least 2. docs/comparison.md lists the other values that were tried.
     """
 
     needs_scores: ClassVar[bool] = True
@@ -68,51 +69,51 @@ class Unlearned(Ordering):
         checks.integer("every", self.every, minimum=2)
 
     def order(self, request: Request) -> Order:
-        """What stays of a new permutation."""
+        """Return a new permutation without the skipped examples."""
         generator, losses = request.generator, request.required_scores
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device).to(losses.device)
-        is_waiting = self._is_waiting(request)
-        # index_select: a quarter of the time of is_waiting[order]
-        stays = ~is_waiting.index_select(0, order)
-        num_stay = int(stays.sum())
-        num_visited = request.trainable(num_stay)
-        if num_visited > num_stay:  # fill the last batch with examples that would have waited
-            stays[(~stays).nonzero().flatten()[: num_visited - num_stay]] = True
-        elif num_visited < num_stay:  # drop examples from the end whose turn it is not
-            is_free = stays & ~request.in_turn(self.every).to(order.device).index_select(0, order)
-            stays[is_free.nonzero().flatten()[num_visited - num_stay :]] = False
-        return Order(request.kept(order[stays]))
+        is_skipped = self._is_skipped(request)
+        # index_select: a quarter of the time of is_skipped[order]
+        is_visited = ~is_skipped.index_select(0, order)
+        num_unskipped = int(is_visited.sum())
+        num_visited = request.trainable(num_unskipped)
+        if num_visited > num_unskipped:  # fill the last batch with skipped examples
+            is_visited[(~is_visited).nonzero().flatten()[: num_visited - num_unskipped]] = True
+        elif num_visited < num_unskipped:  # drop examples at the end, except those whose turn it is
+            is_free = is_visited & ~request.in_turn(self.every).to(order.device).index_select(0, order)
+            is_visited[is_free.nonzero().flatten()[num_visited - num_unskipped :]] = False
+        return Order(request.kept(order[is_visited]))
 
     def start(self, request: Request) -> OrderingRun:
-        """Start a run whose epochs are as long as the losses say."""
+        """Start a run whose epochs differ in length."""
         if request.keep is not None:
-            raise ValueError(f"keep must not be given with {self}, which decides by itself how many examples to visit")
+            raise ValueError(f"keep must not be given with {self}, which itself decides how many examples to visit")
         return OrderingRun(self, prunes=True)
 
-    def _is_waiting(self, request: Request) -> torch.Tensor:
-        """Whether each example is skipped in this epoch; one that was never scored is visited."""
+    def _is_skipped(self, request: Request) -> torch.Tensor:
+        """Mark the examples that this epoch skips; examples that were never scored are visited."""
         losses = request.required_scores
         scored = slice(None) if request.known is None else request.known.to(losses.device)
-        is_waiting = torch.zeros_like(losses, dtype=torch.bool)
-        is_learned = self._is_learned(losses[scored])
-        if is_learned.any():
-            is_waiting[scored] = _looks_wrong(losses[scored])
-            is_waiting[request.in_turn(_WRONG_EVERY).to(losses.device)] = False
-            is_waiting[scored] |= is_learned
-            is_waiting[request.in_turn(self.every).to(losses.device)] = False
-        # No epoch is empty: of fewer examples than `every`, it may be the turn of none.
-        return torch.zeros_like(is_waiting) if is_waiting.all() else is_waiting
+        is_skipped = torch.zeros_like(losses, dtype=torch.bool)
+        is_fitted = self._is_fitted(losses[scored])
+        if is_fitted.any():
+            is_skipped[scored] = _looks_noisy(losses[scored])
+            is_skipped[request.in_turn(_NOISY_EVERY).to(losses.device)] = False
+            is_skipped[scored] |= is_fitted
+            is_skipped[request.in_turn(self.every).to(losses.device)] = False
+        # An epoch must not be empty: with fewer examples than `every`, some epochs are the turn of no example.
+        return torch.zeros_like(is_skipped) if is_skipped.all() else is_skipped
 
-    def _is_learned(self, losses: torch.Tensor) -> torch.Tensor:
+    def _is_fitted(self, losses: torch.Tensor) -> torch.Tensor:
         lowest, mean = float(losses.min()), float(losses.double().mean())
-        if lowest < 0:  # there is no zero below which none can fall: no loss is small
+        if lowest < 0:  # then a small loss does not mean that an example is fitted
             return torch.zeros_like(losses, dtype=torch.bool)
-        # Less, not at most: the largest loss is never learned, also where all are zero.
+        # Strictly below, so that the largest loss never counts as fitted, even if all losses are zero.
         return losses < min(-math.log(self.probability), self.share * mean)
 
 
-def _looks_wrong(losses: torch.Tensor) -> torch.Tensor:
-    is_far_off = losses > _FAR_OFF
-    num_far_off, num_off = int(is_far_off.sum()), int((losses > _OFF).sum())
-    are_labels_wrong = num_off <= len(losses) / 2 and num_far_off >= max(num_off / 3, len(losses) / 20)
-    return is_far_off if are_labels_wrong else torch.zeros_like(is_far_off)
+def _looks_noisy(losses: torch.Tensor) -> torch.Tensor:
+    is_very_large = losses > _VERY_LARGE
+    num_very_large, num_large = int(is_very_large.sum()), int((losses > _LARGE).sum())
+    is_bimodal = num_large <= len(losses) / 2 and num_very_large >= max(num_large / 3, len(losses) / 20)
+    return is_very_large if is_bimodal else torch.zeros_like(is_very_large)

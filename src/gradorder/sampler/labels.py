@@ -1,4 +1,4 @@
-"""Labels -> classes: the class of every example as a small whole number."""
+"""Convert labels to classes: an integer from 0 on for every example."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -8,17 +8,17 @@ import numpy.typing as npt
 import torch
 
 ATTRIBUTES = ("targets", "labels")
-"""Where data sets keep one label per example."""
+"""The attributes in which datasets usually keep one label per example."""
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The class of every example as a number 0..C-1, and how many examples each class has.
+    """The class of every example as an integer 0..C-1, and the size of each class.
 
     Args:
-        numbers: one for each example, of the smallest type that holds them.
-        counts: examples of each class.
-        source: where the labels came from, in words.
+        numbers: the class of each example, in the smallest integer type that holds it.
+        counts: the number of examples of each class.
+        source: the origin of the labels, for error messages.
     """
 
     numbers: torch.Tensor
@@ -26,8 +26,8 @@ class Classes:
     source: str = "labels"
 
     @classmethod
-    def of(cls, labels: Any, dataset: Any, num_examples: int) -> Self:  # noqa: ANN401 - anything array-like, any data set
-        """From any vector of labels (integers, strings, booleans), or with True from the data set's own."""
+    def of(cls, labels: Any, dataset: Any, num_examples: int) -> Self:  # noqa: ANN401 - anything array-like, any dataset
+        """Return the classes for a vector of labels (integers, strings, booleans); True uses those of the dataset."""
         source = "labels"
         if labels is True:
             source, labels = _labels_of(dataset)
@@ -44,20 +44,20 @@ class Classes:
 
 
 def _number(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """A number from 0 on for each value, in the order of the values, and how often each number comes."""
+    """Number the distinct values from 0 on in sorted order; return the number of each entry and their counts."""
     is_text = values.dtype.kind in "US"
     lowest, highest = (0, 0) if is_text else (int(values.min()), int(values.max()))
     if is_text or highest - lowest > max(len(values), 2**16):
         _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
         return numbers, counts
-    # Counting beats sorting where the labels are small numbers.
+    # For small integers, counting is faster than sorting.
     shifted = values.astype(np.int64, copy=False) - lowest if lowest else values.astype(np.int64, copy=False)
     tally = np.bincount(shifted)
     return (shifted, tally) if tally.all() else ((np.cumsum(tally > 0) - 1)[shifted], tally[tally > 0])
 
 
-def _labels_of(dataset: Any) -> tuple[str, Any]:  # noqa: ANN401 - any data set
-    """What the data set itself calls its labels: never guessed from what it hands out."""
+def _labels_of(dataset: Any) -> tuple[str, Any]:  # noqa: ANN401 - any dataset
+    """Return the name and the values of the dataset's labels attribute. Labels are never guessed from its examples."""
     for name in ATTRIBUTES:
         if hasattr(dataset, name):
             return f"dataset.{name}", getattr(dataset, name)
@@ -66,6 +66,6 @@ def _labels_of(dataset: Any) -> tuple[str, Any]:  # noqa: ANN401 - any data set
         name, labels = _labels_of(inner)
         return f"{name} of the subset", np.asarray(labels)[np.asarray(indices)]
     raise ValueError(
-        f"labels=True takes the data set's own `{'` or `'.join(ATTRIBUTES)}`, and {type(dataset).__name__} has "
-        "neither: pass the labels themselves"
+        f"labels=True needs a dataset with `{'` or `'.join(ATTRIBUTES)}`, but {type(dataset).__name__} has neither. "
+        "Pass the labels themselves"
     )

@@ -1,20 +1,22 @@
-"""Order -> batches: the position of each example in the epoch, with stratified batches if there are classes.
+"""Arrange an order into batches, stratified by class if there are classes.
 
-The epoch is one long sequence that the loader cuts into batches of `batch_size` (the last may be short), so a
-layout only rearranges the sequence. Three of them:
+The epoch is one sequence that the loader cuts into batches of `batch_size` (the last may be smaller), so a layout only
+rearranges the sequence. There are three layouts:
 
-- contiguous: the order as given; with classes, the hardest of each class make the first batch, and so on.
-- dealt: position i of the order goes to batch i mod num_batches, as cards are dealt, so that every batch has the same
-  spread of difficulty. A short last batch leaves the round once it is full.
-- shuffled: contiguous, after the kept part was put in random order: what is hard is chosen, but not put first.
+- contiguous: the order as given. With classes, the first batch holds the first examples of each class, and so on.
+- dealt: position i of the order goes to batch i mod num_batches, so that every batch has the same spread of
+  difficulty. A smaller last batch takes part only until it is full.
+- shuffled: contiguous, after the kept examples were shuffled. The scores decide which examples are kept, but not their
+  order.
 
-With classes, every batch holds its share of each class, to within one. The share of class c in a batch of S is
-n_c S / N = w_c + f_c, a whole part and a rest. Every batch gets w_c; the rests sum to a whole number F of
-further seats, which systematic sampling gives out: lay the f_c end to end on a line and take the classes at
-u, u + 1, ..., u + F - 1. No class is taken twice, as f_c < 1. With the offsets u of the batches equally spaced
-in [0, 1) a class is taken floor or ceil of (number of batches) f_c times, so that what remains for a short last
-batch is within one of its share as well. Offsets advance by a golden-ratio step, so that a rare class is spread
-over the epoch. All in whole numbers: no rounding decides who sits where.
+With classes, the number of examples of each class in a batch differs from its exact share by less than one. The share
+of class c in a batch of S examples is n_c S / N = w_c + f_c, with an integer w_c and a fraction f_c < 1. Every batch
+gets w_c examples of class c. The fractions sum to an integer F, and systematic sampling chooses the classes of the F
+remaining examples: lay the f_c end to end on a line and take the classes at u, u + 1, ..., u + F - 1. No class is taken
+twice, because f_c < 1. The offsets u of the batches are equally spaced in [0, 1), so a class is taken floor or ceil of
+(number of batches) f_c times, and a smaller last batch also differs from the exact shares by at most one. Consecutive
+offsets differ by the golden ratio modulo 1, which spreads a rare class over the epoch. All computations use integers,
+so there are no rounding errors.
 """
 
 import math

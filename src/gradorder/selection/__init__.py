@@ -1,7 +1,7 @@
 """Selections: which examples of a batch to train on, and with which weights.
 
-A new selection is a file here and its name below: what `gradorder` exports, its card, its place in the API and the
-tests of the contract follow from this list.
+A new selection is a file in this folder and its name in the list below. `gradorder` exports the list, and the
+documentation makes a card and an API entry of each name.
 """
 
 from gradorder.selection.importance_sampling import ImportanceSampling

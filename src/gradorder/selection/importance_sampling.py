@@ -1,7 +1,7 @@
-"""Importance sampling: draw by an upper bound of the gradient norm, undo the bias by weights, only while it pays."""
+"""ImportanceSampling: draw examples in proportion to a score and correct the bias by weights, only while it pays."""
 
 from collections.abc import Mapping
-from typing import Any, Self, final
+from typing import Any, final
 
 import torch
 from torch import nn
@@ -12,52 +12,59 @@ from gradorder.errors import NonFiniteScoresError
 from gradorder.norms.model_state import device_of
 from gradorder.ranks import world_size
 from gradorder.scores import LogitError, Score
-from gradorder.selection import state as states
-from gradorder.selection.draws import Draws
-from gradorder.selection.selection import Selection, check_score, own_values, raw_scores
+from gradorder.selection.selection import (
+    RandomNumbers,
+    Selection,
+    check_score,
+    own_values,
+    raw_scores,
+    state_count,
+    state_number,
+)
 
 
 @final
 class ImportanceSampling(Selection):
     """Draw b of the batch's B examples in proportion to a score, with replacement, and weight them by 1 / (B p_i).
 
-    p_i is the score of example i over the sum of all B, by default the norm of the loss gradient at the last layer's
-    pre-activations. With the weights the loss and its gradient keep their expectation, the mean over the B examples,
-    whatever the (positive) scores are; the score decides the variance. An example of score zero is never drawn, so it
-    must have gradient zero.
+    p_i is the score of example i divided by the sum of all B scores. The default score is the norm of the loss gradient
+    at the last layer's pre-activations. With the weights, the expectations of the loss and its gradient are their means
+    over the B examples, for any positive scores; the scores only change the variance. An example with score zero is
+    never drawn, so its gradient must be zero.
 
-    It is on only while tau > (B + 3 b) / (3 b), where scoring B examples and training on b costs less than the larger
-    uniform batch of the same variance. tau comes from the scores: 1 / tau^2 = 1 - ||p - u||^2 / sum p_i^2 with u
-    uniform, which is tau = root mean square / mean of the scores; it is smoothed over batches and starts at its first
-    value. B = 3 b needs tau > 2.
+    The selection is on only while tau > (B + 3 b) / (3 b). Then scoring B examples and training on b costs less than
+    the larger uniform batch of the same variance. tau comes from the scores: 1 / tau^2 = 1 - ||p - u||^2 / sum p_i^2
+    with u uniform, which is tau = root mean square / mean of the scores. It is smoothed over batches and starts at its
+    first value. B = 3 b needs tau > 2.
 
-    While off it returns a random b of the B examples with weights one, unscored. tau is then learnt from the training
-    step's own numbers, for free,
+    While it is off, it returns b random examples of the batch with weights one and does not score them. You can then
+    update tau from the outputs of the training step, at no cost:
 
         select.observe((logits.detach().softmax(1) - F.one_hot(targets, num_classes)).norm(dim=1))
 
-    or, as long as nobody calls `observe`, by scoring the b examples of the first batch and of every `probe_every`-th
-    one after it.
+    If you never call `observe`, it scores the b examples of the first batch and of every `probe_every`-th batch after
+    it.
 
     Args:
-        batch_size: b, the whole batch of one training step. The loader's batches are larger: B = 3 b in the paper.
-        score: p_i up to a factor, >= 0; `LogitError()` if not given, which is for cross-entropy of `(inputs, targets)`.
-            `LastLayerBound(losses)` serves any other loss.
-        smoothing: the part of the old tau in the new one, in [0, 1): with 0.9 about the last ten batches count.
-        probe_every: batches from one probe to the next while off, so that 10 make probing cost a tenth of a forward
-            pass; None: never, `observe` alone tells.
-        seed: of its own random numbers; process r draws others than process s from the same seed.
+        batch_size: b, the global batch size of one training step. The loader's batches are larger: B = 3 b in the
+            paper.
+        score: p_i up to a factor, >= 0. Defaults to `LogitError()`, for the cross-entropy of `(inputs, targets)`; use
+            `LastLayerBound(losses)` for any other loss.
+        smoothing: the weight of the old tau in the new one, in [0, 1). 0.9 averages over about the last ten batches.
+        probe_every: the number of batches from one probe to the next while it is off. With 10, probing costs a tenth of
+            a forward pass. None never probes: tau then comes from `observe` alone.
+        seed: seed of the random numbers. Processes draw different numbers from the same seed.
 
-    A batch of at most b examples is returned whole. With several processes each draws its share of b, which their
-    number must divide, from its own slice, and keeps a tau of its own.
+    A batch of at most b examples is returned whole. With several processes, each process draws its share of b from its
+    own slice and has its own tau; b must be divisible by the number of processes.
 
     Helps, theory: unbiased, and switches itself off while it does not pay.
 
-    Hurts, theory: needs a spread of scores (tau above 2 for B = 3 b) that early training rarely has; while it is off,
-    two thirds of what was loaded are thrown away.
+    Hurts, theory: needs a spread of scores (tau above 2 for B = 3 b) that early training rarely has. While it is off,
+    two thirds of the loaded examples are not used.
 
-    Cost: on, a forward pass on B examples and the training step on b. Off, nothing or a forward pass on b examples in
-    every `probe_every` batches; the other B - b examples of each batch were loaded in vain.
+    Cost: on, a forward pass on B examples and the training step on b. Off, nothing, or a forward pass on b examples
+    every `probe_every` batches; the other B - b examples of each batch are loaded but not used.
 
     Reference: Angelos Katharopoulos and François Fleuret, 2018, "Not All Samples Are Created Equal: Deep Learning with
     Importance Sampling".
@@ -92,91 +99,85 @@ class ImportanceSampling(Selection):
         if probe_every is not None:
             checks.integer("probe_every", probe_every, minimum=1)
         self._probe_every = probe_every
-        self._draws = Draws(seed)
+        self._random = RandomNumbers(seed)
         self._tau = 0.0
-        self._is_told = False
+        self._is_observed = False
         self._is_uniform = True
         self._num_unprobed = 0
 
     @property
     def tau(self) -> float:
-        """The smoothed tau; 0 as long as nothing is known."""
+        """The smoothed tau; 0 before the first scores."""
         return self._tau
 
     def pays(self, num_presampled: int) -> bool:
-        """Whether a batch of B = `num_presampled` examples (on this process) would be drawn from by its scores."""
+        """Whether examples would be drawn by score from a batch of B = `num_presampled` examples on this process."""
         drawn = self._num_drawn()
         return num_presampled > drawn and self._tau > (num_presampled + 3 * drawn) / (3 * drawn)
 
     def observe(self, scores: torch.Tensor) -> None:
-        """Learn tau from the scores of the batch that was returned last; ends the probing.
+        """Update tau from the scores of the last returned batch, and stop probing.
 
-        Where it was drawn by its scores they say nothing about the data, and tau is known better: nothing happens.
+        If that batch was drawn by score, this call changes nothing: its scores are not representative of the data.
         """
-        self._is_told = True
+        self._is_observed = True
         if self._is_uniform:
-            self._learn(_Spread(own_values("scores", scores).detach()))
+            self._update_tau(_Spread(own_values("scores", scores).detach()))
 
     def state_dict(self) -> dict[str, int | float]:
-        """Plain numbers: tau, the place in the random numbers and in the probing."""
+        """Return tau and the positions in the random numbers and in the probing, as plain numbers."""
         return {
             "tau": self._tau,
-            "num_draws": self._draws.num_made,
+            "num_draws": self._random.num_calls,
             "num_unprobed": self._num_unprobed,
-            "is_told": int(self._is_told),
+            "is_observed": int(self._is_observed),
             "is_uniform": int(self._is_uniform),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
-        tau = states.number(state, "tau")
-        names = ("num_draws", "num_unprobed", "is_told", "is_uniform")
-        draws, unprobed, told, uniform = (states.count(state, name) for name in names)
-        self._tau, self._draws.num_made, self._num_unprobed = tau, draws, unprobed
-        self._is_told, self._is_uniform = bool(told), bool(uniform)
+        """Resume from the result of `state_dict`."""
+        tau = state_number(state, "tau")
+        names = ("num_draws", "num_unprobed", "is_observed", "is_uniform")
+        draws, unprobed, observed, uniform = (state_count(state, name) for name in names)
+        self._tau, self._random.num_calls, self._num_unprobed = tau, draws, unprobed
+        self._is_observed, self._is_uniform = bool(observed), bool(uniform)
 
-    @classmethod
-    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
-        """While it draws, and while it is off."""
-        drawing = cls(3, **settings)
-        drawing.observe(torch.tensor([1.0] + [0.0] * 99))
-        return (drawing, cls(3, **settings))
-
-    def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return indices drawn by score and their weights; while it is off, random indices and None."""
         size = num_examples(batch)
         self._is_uniform = not self.pays(size)
         if self._is_uniform:
             return self._uniform(model, batch, size), None
         spread = _Spread(raw_scores(self._score, model, batch))
-        self._learn(spread)
+        self._update_tau(spread)
         return self._draw(spread.scores)
 
     def _draw(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Indices drawn in proportion to the scores, and their weights."""
-        uniforms = self._draws.uniform(self._num_drawn(), scores.device)
+        """Draw indices in proportion to the scores, with their weights."""
+        uniforms = self._random.uniform(self._num_drawn(), scores.device)
         indices = draw_by(scores, uniforms)
         weights = scores.mean() / scores[indices]
         return indices, weights.float()
 
     def _uniform(self, model: nn.Module, batch: Batch, size: int) -> torch.Tensor:
-        """A random part of the batch, scored now and then."""
+        """Draw a random part of the batch, and score it if a probe is due."""
         device, drawn = device_of(model), self._num_drawn()
         if size <= drawn:
             indices = torch.arange(size, device=device)
         else:
-            indices = self._draws.uniform(size, device).argsort()[:drawn]
+            indices = self._random.uniform(size, device).argsort()[:drawn]
         if self._is_probing():
-            self._learn(_Spread(raw_scores(self._score, model, take(batch, indices))))
+            self._update_tau(_Spread(raw_scores(self._score, model, take(batch, indices))))
         return indices
 
     def _is_probing(self) -> bool:
-        if self._is_told or self._probe_every is None:
+        if self._is_observed or self._probe_every is None:
             return False
         is_due = self._num_unprobed % self._probe_every == 0
         self._num_unprobed += 1
         return is_due
 
-    def _learn(self, spread: "_Spread") -> None:
+    def _update_tau(self, spread: "_Spread") -> None:
         self._tau = spread.tau if self._tau == 0 else self._smoothing * self._tau + (1 - self._smoothing) * spread.tau
 
     def _num_drawn(self) -> int:
@@ -195,7 +196,7 @@ class _Spread:
         values = scores.double()
         peak = values.amax().clamp(min=torch.finfo(torch.float64).tiny)
         values = values / peak
-        # One transfer for everything that is asked about the scores.
+        # One transfer from the device for all four numbers.
         is_finite, lowest, mean, square = torch.stack(
             [scores.isfinite().all().double(), values.amin(), values.mean(), values.square().mean()]
         ).tolist()
@@ -207,15 +208,15 @@ class _Spread:
                 f"scores must not be negative for ImportanceSampling, but {len(negative)} of {len(scores)} are "
                 f"(first: example {int(negative[0])} with {float(scores[negative[0]])})"
             )
-        # Scores that are all zero say nothing: every example is drawn alike.
+        # If all scores are zero, every example is equally likely.
         self.scores = values if mean > 0 else torch.ones_like(values)
         self.tau: float = square**0.5 / mean if mean > 0 else 1.0
 
 
 def draw_by(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """Index i where a uniform number falls into the i-th of intervals as long as the scores."""
+    """Return, for each uniform number, an index drawn with probability proportional to its score."""
     ends = scores.cumsum(0)
     total = ends[-1]
-    # A product rounded up to the total would lie past the last interval that is not empty.
+    # Rounding up to the total would select an index after the last positive score.
     points = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(ends, points, right=True)

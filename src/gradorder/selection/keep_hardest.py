@@ -1,7 +1,7 @@
-"""The hardest part of a batch (Algorithms 2 and 4 of the paper)."""
+"""KeepHardest: train on the hardest part of each batch (Algorithms 2 and 4 of the paper)."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import final
 
 import torch
 from torch import nn
@@ -18,29 +18,30 @@ from gradorder.selection.selection import Selection, batch_scores, check_score
 @final
 @dataclass(frozen=True)
 class KeepHardest(Selection):
-    """Score a batch at the current weights and keep its hardest examples, hardest first.
+    """Score a batch with the current model and keep its hardest examples, hardest first.
 
-    Of a batch of B examples with scores p_1 >= p_2 >= ... >= p_B it keeps 1, ..., ceil(keep * B), each with weight one.
+    Of B examples with scores p_1 >= p_2 >= ... >= p_B it keeps 1, ..., ceil(keep * B), each with weight one.
 
     Args:
-        keep: a float is a fraction in (0, 1], ceil(keep * B) examples; an int is a count. At least one example
-            stays, and a batch smaller than the count stays whole.
-        score: any score, or a function `(model, batch) -> (B,)`; the exact gradient norm if not given.
+        keep: a float is a fraction in (0, 1] and keeps ceil(keep * B) examples; an int is a count. At least one example
+            is kept. A batch smaller than the count is kept whole.
+        score: any score, or a function `(model, batch) -> (B,)`. Defaults to the exact gradient norm.
 
-    With several processes (torch.distributed) each keeps the hardest of its own slice of the batch, so that all
-    train on as many. A count is of the whole batch, and the number of processes must divide it.
+    With several processes (torch.distributed), each process keeps the hardest examples of its own slice of the batch,
+    so all processes train on equally many. A count refers to the whole batch and must be divisible by the number of
+    processes.
 
-    Helps, measured: on the synthetic problem, in the cell of the paper's main figure, it ends below selection in random
-    order and below no selection after equal epochs, by next to nothing (claim C6).
+    Helps, measured: on the synthetic problem, with the settings of the paper's main figure, it ends below selection in
+    random order and below no selection after equal epochs, by a negligible margin (claim C6).
 
-    Helps, theory: a step on the half that matters, where scores are cheap next to the step.
+    Helps, theory: the training step uses only the hardest examples; this pays if scores are cheap compared to the step.
 
-    Hurts, measured: on Boston it ends above training on all data in decreasing order, also by next to nothing (claim
-    C6).
+    Hurts, measured: on Boston it ends above training on all data in decreasing order, also by a negligible margin
+    (claim C6).
 
-    Hurts, theory: wrong labels and outliers are among the hardest of their batch, and stay for certain.
+    Hurts, theory: noisy labels and outliers are among the hardest examples of their batch, so they are always kept.
 
-    Cost: the score on all B examples; the training step on those kept.
+    Cost: the score of all B examples; the training step on the kept ones.
 
     Reference: Yuetong Xu and Baharan Mirzasoleiman, 2023, "Ordering for Non-Replacement SGD", Algorithms 2 and 4.
 
@@ -62,12 +63,8 @@ class KeepHardest(Selection):
             checks.fraction("keep", self.keep)
         check_score(self.score)
 
-    @classmethod
-    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
-        """Half of the batch."""
-        return (cls(0.5, **settings),)
-
-    def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+    def choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+        """Return the indices of the hardest examples, hardest first."""
         scores = batch_scores(self.score, model, batch)
         return stable_argsort(scores, descending=True)[: self._num_kept(len(scores))], None
 

@@ -1,4 +1,4 @@
-"""Selective backprop: keep an example with a probability that grows with the rank of its loss."""
+"""SelectiveBackprop: keep an example with a probability that grows with the rank of its loss."""
 
 from collections.abc import Mapping
 from typing import Any, final
@@ -10,40 +10,47 @@ from gradorder import checks
 from gradorder.batches import Batch
 from gradorder.checks import widened
 from gradorder.scores import Loss, Score
-from gradorder.selection import state as states
-from gradorder.selection.draws import Draws
-from gradorder.selection.selection import Selection, batch_scores, check_score, own_values
+from gradorder.selection.selection import (
+    RandomNumbers,
+    Selection,
+    batch_scores,
+    check_score,
+    own_values,
+    state_count,
+    state_vector,
+)
 
 
 @final
 class SelectiveBackprop(Selection):
-    """Keep example i with probability CDF(f_i)^beta, CDF being the distribution of the last R losses.
+    """Keep example i with probability CDF(f_i)^beta, where CDF is the distribution of the last R losses.
 
-    CDF(x) is the share of the last R losses that are <= x, the batch's own among them, so that the largest of all is
-    always kept. For beta = 1 about half of the examples stay, for beta about 1 / (beta + 1). The batch that returns has
-    a different size each time, in the order of the batch, with weights one; if no example was kept by chance, the
-    one with the largest loss is.
+    CDF(x) is the share of the last R losses that are <= x. They include the losses of the batch itself, so the largest
+    loss of all is always kept. About 1 / (beta + 1) of the examples are kept: half of them for beta = 1. The returned
+    batch has a different size each time, keeps the order of the batch, and has weights one. If no example is kept by
+    chance, the one with the largest loss is kept.
 
     Args:
-        beta: positive; the larger, the fewer stay.
-        history: R, how many of the last losses are remembered: 1024 are several batches, enough for a smooth
+        beta: positive. A larger value keeps fewer examples.
+        history: R, the number of losses to remember. 1024 losses span several batches: enough for a smooth
             distribution, and few enough to follow the losses as they fall.
-        seed: of its own random numbers; process r draws others than process s from the same seed.
-        score: what is ranked; the loss (cross-entropy of `(inputs, targets)`) if not given, `Loss(losses)` for
-            another one.
+        seed: seed of the random numbers. Processes draw different numbers from the same seed.
+        score: the score to rank by. Defaults to the cross-entropy of `(inputs, targets)`; use `Loss(losses)` for
+            another loss.
 
-    With losses of your own, `losses[select.chosen(losses)].mean()` needs no other pass.
+    If your training step has already computed the losses, `losses[select.chosen(losses)].mean()` needs no further
+    forward pass.
 
-    With several processes each chooses within its own slice, by the losses that it has seen itself, and keeps a number
-    of its own. Averaging the gradients of the processes then gives each process the same weight, not each example.
-    The state is that of this process: save and load it on each for a run that goes on exactly.
+    With several processes, each process chooses within its own slice, using its own losses, and keeps its own number of
+    examples. Averaging the gradients of the processes then weights processes equally, not examples. Each process has
+    its own state: save and load all of them to resume exactly.
 
-    Helps, theory: adapts to the losses as they fall: the same share stays at any time.
+    Helps, theory: it adapts as the losses fall: the kept share stays the same.
 
-    Hurts, theory: batches of a different size each time; biased towards large losses, wrong labels among them.
+    Hurts, theory: batches differ in size; biased towards large losses, which include noisy labels.
 
-    Cost: a forward pass on all B examples and the training step on those kept. With `chosen`, a sort of R numbers, but
-    a backward pass as long as before: the saving needs the second forward pass.
+    Cost: a forward pass on all B examples and the training step on the kept ones. With `chosen`, a sort of R numbers,
+    but the backward pass takes as long as before: only the separate forward pass saves time.
 
     Reference: Angela H. Jiang, Daniel L.-K. Wong, Giulio Zhou, David G. Andersen, Jeffrey Dean, Gregory R. Ganger,
     Gauri Joshi, Michael Kaminsky, Michael Kozuch, Zachary C. Lipton and Padmanabhan Pillai, 2019, "Accelerating Deep
@@ -57,39 +64,40 @@ class SelectiveBackprop(Selection):
 
     def __init__(self, beta: float = 1.0, history: int = 1024, seed: int = 0, *, score: Score | None = None) -> None:
         self._beta = checks.positive("beta", beta)
-        self._longest = checks.integer("history", history, minimum=1)
-        self._draws = Draws(seed)
+        self._max_length = checks.integer("history", history, minimum=1)
+        self._random = RandomNumbers(seed)
         self._score = Loss() if score is None else score
         check_score(self._score)
         self._history = torch.empty(0)
 
     def chosen(self, losses: torch.Tensor) -> torch.Tensor:
-        """The indices of the examples to keep, increasing; at least one. The losses are remembered.
+        """Return the increasing indices of the examples to keep, at least one, and remember the losses.
 
         Args:
-            losses: of one batch, shape (B,), finite.
+            losses: the losses of one batch, shape (B,), finite.
         """
         values = widened(checks.finite_scores(own_values("losses", losses)))
         self._remember(values)
         places = torch.searchsorted(self._history.sort().values, values, right=True)
         probabilities = (places.double() / len(self._history)) ** self._beta
-        kept = (self._draws.uniform(len(values), values.device) < probabilities).nonzero().flatten()
+        kept = (self._random.uniform(len(values), values.device) < probabilities).nonzero().flatten()
         return kept if len(kept) else values.argsort(descending=True, stable=True)[:1]
 
     def state_dict(self) -> dict[str, int | torch.Tensor]:
-        """The losses that this process remembers, oldest first, and the place in the random numbers."""
-        return {"num_draws": self._draws.num_made, "history": self._history.to("cpu", copy=True)}
+        """Return the remembered losses of this process, oldest first, and the position in the random numbers."""
+        return {"num_draws": self._random.num_calls, "history": self._history.to("cpu", copy=True)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
-        num_draws = states.count(state, "num_draws")
-        self._history = states.finite_row(state, "history", longest=self._longest)
-        self._draws.num_made = num_draws
+        """Resume from the result of `state_dict`."""
+        num_draws = state_count(state, "num_draws")
+        self._history = state_vector(state, "history", max_length=self._max_length)
+        self._random.num_calls = num_draws
 
-    def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+    def choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+        """Return the indices of the examples that are kept by chance."""
         return self.chosen(batch_scores(self._score, model, batch)), None
 
     def _remember(self, losses: torch.Tensor) -> None:
-        """Append, and let the oldest go; the history lives where the losses do."""
+        """Append the losses and drop the oldest ones. The history is kept on the device of the losses."""
         known = self._history.to(losses)
-        self._history = torch.cat([known, losses])[-self._longest :]
+        self._history = torch.cat([known, losses])[-self._max_length :]

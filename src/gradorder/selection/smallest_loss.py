@@ -1,7 +1,7 @@
-"""Of every few examples the one with the smallest loss: robust to outliers and wrong labels."""
+"""SmallestLoss: train on the smallest loss of each group of k examples, which skips outliers and noisy labels."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import final
 
 import torch
 from torch import nn
@@ -16,23 +16,24 @@ from gradorder.selection.selection import Selection, batch_scores, check_score
 @final
 @dataclass(frozen=True)
 class SmallestLoss(Selection):
-    """Of every k examples of the batch keep the one with the smallest loss.
+    """Keep the example with the smallest loss out of every k examples of the batch.
 
-    With the batch cut into groups G_1, G_2, ... of k neighbours, it keeps argmin over i in G_j of f_i(w) for each j,
-    in the order of the groups, with weight one; of equal losses the first. A batch that k does not divide ends in a
-    smaller group, of which the smallest stays too: ceil(B / k) examples in all. So shuffle, and draw batches k times
-    as large as those to train on.
+    The batch is cut into groups G_1, G_2, ... of k consecutive examples. The selection keeps argmin over i in G_j of
+    f_i(w) for each j, in the order of the groups, with weight one; among equal losses it keeps the first. If k does not
+    divide the batch, the last group is smaller, so ceil(B / k) examples are kept in all. Shuffle the data, and load
+    batches k times as large as the ones to train on.
 
     Args:
         k: examples per group, at least one; 1 keeps everything.
-        score: what is smallest; the loss (cross-entropy of `(inputs, targets)`) if not given, `Loss(losses)` for
-            another one.
+        score: the score to compare. Defaults to the cross-entropy of `(inputs, targets)`; use `Loss(losses)` for
+            another loss.
 
-    With several processes each chooses within its own slice of the batch.
+    With several processes, each process chooses within its own slice of the batch.
 
-    Helps, theory: wrong labels and outliers, whose losses are large, are hardly ever chosen.
+    Helps, theory: noisy labels and outliers have large losses, so they are rarely chosen.
 
-    Hurts, theory: clean data: hard examples that are right are left out too, and most of the forward passes with them.
+    Hurts, theory: on clean data, hard examples with correct labels are skipped too, and most forward passes are
+    wasted.
 
     Cost: a forward pass on all B examples; the training step on B / k of them.
 
@@ -52,14 +53,10 @@ class SmallestLoss(Selection):
         checks.integer("k", self.k, minimum=1)
         check_score(self.score)
 
-    @classmethod
-    def typical(cls, **settings: Any) -> tuple[Self, ...]:  # noqa: ANN401 - the class's own
-        """One of three."""
-        return (cls(3, **settings),)
-
-    def _choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+    def choose(self, model: nn.Module, batch: Batch) -> tuple[torch.Tensor, None]:
+        """Return the index of the smallest loss of each group."""
         losses = batch_scores(self.score, model, batch).double()
         groups = F.pad(losses, (0, -len(losses) % self.k), value=torch.inf).view(-1, self.k)
-        # A stable sort, since torch's argmin may name any of equal losses.
+        # A stable sort, because torch's argmin may return any of several equal losses.
         smallest = groups.argsort(dim=1, stable=True)[:, 0]
         return smallest + torch.arange(0, len(losses), self.k, device=losses.device), None

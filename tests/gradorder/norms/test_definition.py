@@ -78,7 +78,7 @@ def test_rows_that_are_not_tensors_stay_with_their_example():
 
 def test_bad_losses_are_refused():
     model, batch = nn.Linear(4, 3), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
-    with pytest.raises(ValueError, match=r'losses must give one number per example.*use reduction="none"'):
+    with pytest.raises(ValueError, match=r'losses must give one number per example.*reduction="none"'):
         go.gradient_norms(model, batch, lambda m, b: nn.functional.cross_entropy(m(b[0]), b[1]))
     with pytest.raises(ValueError, match=r"losses must give one number per example.*got shape \(5, 3\)"):
         go.gradient_norms(model, batch, lambda m, b: m(b[0]))

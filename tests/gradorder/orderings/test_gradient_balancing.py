@@ -273,7 +273,7 @@ def test_bad_gradients_are_refused_and_change_nothing():
         (torch.rand(4, 0), ValueError, r"got \(4, 0\)"),
         (torch.ones(4, 3, dtype=torch.int64), TypeError, "floating point, got torch.int64"),
         ([[1.0]] * 4, TypeError, "floating point, got list"),
-        (nan, ValueError, f"must be finite, but those of 1 of 4 examples are not .first: example {batch[2]}."),
+        (nan, ValueError, f"must be finite, but 1 of 4 .*example {batch[2]}"),
     ]:
         with pytest.raises(error, match=message):
             one.step(torch.rand(4), gradients=bad)

@@ -117,7 +117,7 @@ def test_on_the_cpu_of_one_process_nothing_waits():
 
 @pytest.mark.parametrize("where", ["accelerator", "several processes"])
 def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_of_batches(where, monkeypatch):
-    monkeypatch.setattr(memory_module, "_MOST_WAITING", 20)
+    monkeypatch.setattr(memory_module, "_MAX_PENDING", 20)
     generator = torch.Generator().manual_seed(0)
     together = where == "several processes"
     memory = ScoreMemory(30, Ranks(num=2, rank=0, is_connected=True)) if together else ScoreMemory(30)

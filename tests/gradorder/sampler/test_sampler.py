@@ -543,7 +543,7 @@ class Unsized(Dataset):
         ({"dataset_or_length": {"x": torch.ones(9, 2)}}, r"dataset_or_length must be a dataset .*, got a dict"),
         (
             {"dataset_or_length": (torch.ones(9, 2), torch.ones(9))},
-            r"must hold one item per example, got a tuple of 2 tensors with 9 rows each: wrap them in a TensorDataset",
+            r"must hold one item per example, got a tuple of 2 tensors with 9 rows.*TensorDataset",
         ),
         ({"dataset_or_length": [np.ones((9, 2)), np.ones(9)]}, r"got a list of 2 tensors with 9 rows each"),
         ({"labels": [0, 1]}, r"labels must hold one label per example: expected shape \(10,\), got \(2,\)"),
@@ -583,7 +583,7 @@ def test_a_list_of_examples_is_a_dataset():
         (1.0, None, r"epoch must be an integer >= 0, got 1.0"),
         (0, torch.rand(9), r"scores must hold one number per example: expected 10, got 9"),
         (0, torch.rand(10, 1), r"scores must be a one-dimensional tensor of real numbers, got shape \(10, 1\)"),
-        (0, lambda: torch.tensor(0.5), r'use reduction="none"'),
+        (0, lambda: torch.tensor(0.5), r'reduction="none"'),
         (0, torch.tensor([1.0] * 8 + [math.nan, math.inf]), r"2 of 10 are NaN or infinite \(examples 8, 9\)"),
     ],
 )
@@ -606,7 +606,7 @@ def test_bad_steps_are_refused_and_change_nothing():
         ValueError, match=r"batch 0 of epoch 0 must give one number per example, shape \(4,\), got shape \(3,\)"
     ):
         sampler.step(torch.rand(3))
-    with pytest.raises(ValueError, match=r'use reduction="none"'):
+    with pytest.raises(ValueError, match=r'reduction="none"'):
         sampler.step(torch.tensor(1.0))
     bad = torch.tensor([1.0, math.nan, 2.0, math.inf])
     with pytest.raises(go.NonFiniteScoresError, match=f"examples {DESCENDING[1]}, {DESCENDING[3]}"):

@@ -1,10 +1,11 @@
-"""One contract for every selection that `gradorder.selection` lists."""
+"""One contract for every selection: a new one joins by being listed in tests/support/every_selection.py."""
 
 import io
 import re
 
 import pytest
 import torch
+from every_selection import SELECTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -21,13 +22,6 @@ def public():
     return [getattr(selections, name) for name in selections.__all__ if name != "Selection"]
 
 
-def maker(kind, number):
-    return lambda **settings: kind.typical(**settings)[number]
-
-
-SELECTIONS = {
-    f"{kind.__name__}{number or ''}": maker(kind, number) for kind in public() for number in range(len(kind.typical()))
-}
 every_selection = pytest.mark.parametrize("make", SELECTIONS.values(), ids=SELECTIONS)
 with_state = [name for name, make in SELECTIONS.items() if hasattr(make(), "state_dict")]
 
