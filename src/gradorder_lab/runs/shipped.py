@@ -6,7 +6,7 @@ A line is the end of one run, or a point of the curve of a recipe over its seeds
     statistic                        "end", "mean", or how far "low" and "high" (90% of the seeds) are from the mean
     seed, environment                of the run; empty for curves. The file's metadata has the environments
     row                              place in the curve; empty for ends
-    loss, excess, train_loss, ...    the columns of the rows, see `gradorder export`; empty where a run does not have it
+    loss, excess, train_loss, ...    the columns of the rows; empty where a run does not have it
 
 Of a run of a single row the curve says nothing that the ends do not, and of a loss beside its excess: neither is kept.
 
