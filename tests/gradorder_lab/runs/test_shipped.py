@@ -3,7 +3,6 @@ import pytest
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.claims import first_verdict
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
 
@@ -40,21 +39,6 @@ def test_every_shipped_run_says_where_it_comes_from():
         for recipe in paper.EXPERIMENTS[name].recipes("cpu"):
             for place in set(summary.get(recipe).environments.tolist()) - {NOT_NOTED}:
                 assert f"sha256 of {data}" in summary.environments[place]
-
-
-def test_the_first_version_of_the_rule_gives_the_verdicts_that_were_published():
-    """From the rows that were shipped then: seeds that have come since are left out."""
-    published = {
-        "C1": "not reproduced",
-        "C2": "partly",
-        "C3": "reproduced",
-        "C4": "not reproduced",
-        "C5": "partly",
-        "C6": "not reproduced",
-        "C12": "reproduced",
-    }
-    found = {claim.name: first_verdict(claim) for claim in paper.claims(shipped.shipped_summary())}
-    assert {name: found[name] for name in published} == published
 
 
 def test_a_directory_without_runs_is_not_shipped(tmp_path):
