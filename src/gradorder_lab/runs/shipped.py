@@ -33,6 +33,7 @@ from pyarrow import parquet
 
 import gradorder_lab
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.origin import check_shippable
 from gradorder_lab.runs.recipe import Array, identified
 from gradorder_lab.runs.store import Store, has_runs
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
@@ -79,11 +80,19 @@ def _run_in(out: Path) -> Summary:
 
 
 def gathered(places: list[Path]) -> Summary:
-    """What all of these hold."""
+    """What all of these hold, to be shipped.
+
+    Raises:
+        LabError: a directory has no runs, or runs that must not be shipped: see `check_shippable`.
+    """
     for place in places:
         if not place.is_file() and not has_runs(place):
             raise LabError(f"{place} has no runs")
-    return reduce(Summary.with_others, [read_table(place) if place.is_file() else _run_in(place) for place in places])
+    found = [read_table(place) if place.is_file() else _run_in(place) for place in places]
+    for place, summary in zip(places, found, strict=True):
+        for facts in summary.environments if place.is_dir() else ():
+            check_shippable(facts)
+    return reduce(Summary.with_others, found)
 
 
 # ---- the table ----

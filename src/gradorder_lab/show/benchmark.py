@@ -18,7 +18,7 @@ from gradorder_lab.benchmark.standings import GRADIENTS, Standings, all_standing
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import has_runs
-from gradorder_lab.show.standings import HEAD, LEGEND, cells, saving_text
+from gradorder_lab.show.standings import HEAD, LEGEND, NO_GO, cells, saving_text
 
 _LEAST, _MOST = 0.25, 4.0  # what is beyond is drawn at the edge
 
@@ -123,7 +123,7 @@ def _table(found: Iterable[Standings]) -> Table:
     return Table(
         name="benchmark-table",
         title="Cost to target, by the benchmark",
-        caption=LEGEND,
+        caption=f"{LEGEND} {NO_GO}: from rows that do not name their go; same commit and processor name.",
         header=("task", *HEAD),
         rows=tuple((one.task, *cells(row)) for one in found for row in by_saving(one.rows, GRADIENTS)),
         experiment="",

@@ -4,6 +4,7 @@ import pytest
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
 from gradorder_lab.runs import shipped
+from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
 
 
@@ -39,6 +40,17 @@ def test_every_shipped_run_says_where_it_comes_from():
         for recipe in paper.EXPERIMENTS[name].recipes("cpu"):
             for place in set(summary.get(recipe).environments.tolist()) - {NOT_NOTED}:
                 assert f"sha256 of {data}" in summary.environments[place]
+
+
+def test_runs_of_a_dirty_tree_are_not_shipped(tmp_path):
+    clean = {"commit": "abc", "host": "h", "machine": "m", "go": "g"}
+    recipe = paper.EXPERIMENTS["synthetic"].recipes("mini")[0]
+    for name, facts in (("clean", clean), ("dirty", clean | {"commit": "abc-dirty"})):
+        with Store(tmp_path / name, facts) as store:
+            store.add(recipe, 0, {"loss": np.ones(2)}, 1.0)
+    assert len(shipped.gathered([tmp_path / "clean"]).recipes) == 1
+    with pytest.raises(LabError, match="clean commit"):
+        shipped.gathered([tmp_path / "clean", tmp_path / "dirty"])
 
 
 def test_a_directory_without_runs_is_not_shipped(tmp_path):
