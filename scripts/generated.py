@@ -151,8 +151,9 @@ def answer() -> str:
 
 
 def verdicts() -> str:
-    """Every claim in a few words, with its count."""
-    return _table(("claim", "verdict"), [(f"{row.claim.name}: {row.claim.brief}", row.verdict_text) for row in _claims()])
+    """Every claim in a few words, with its count and where it holds."""
+    rows = [(f"{row.claim.name}: {row.claim.brief}", row.verdict_text, row.where) for row in _claims()]
+    return _table(("claim", "verdict", "where it holds"), rows)
 
 
 def decided() -> str:

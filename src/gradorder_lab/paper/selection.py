@@ -89,6 +89,7 @@ def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom])
         panels=panels,
         num_columns=len(KEEPS),
         experiment=NAME,
+        is_against=True,
     )
 
 
