@@ -106,7 +106,17 @@ def norms() -> str:
 
 def savings() -> str:
     """One line per task: what the recommended sampler takes, loses and saves; tasks with tuned data apart."""
-    head = ("task", "target, %", "spent", "time", "minus random", "", "at half", "gradients to target", "time to target")
+    head = (
+        "task",
+        "target, %",
+        "spent",
+        "time",
+        "minus random",
+        "",
+        "at half",
+        "gradients to target",
+        "time to target",
+    )
     tuned = {task.name for task in ALL if task.data in TUNED_DATA}
     groups = {"Data that the default was not tuned on": False, "Data that the default was tuned on": True}
     return "\n\n".join(

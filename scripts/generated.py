@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script: run by path
-"""Write what README, docs/paper.md and docs/laboratory.md say of the committed results, between `<!-- NAME -->` and `<!-- end -->`.
+"""Write what README and docs say of the committed results, between `<!-- NAME -->` and `<!-- end -->`.
 
     python scripts/generated.py
 
@@ -48,8 +48,8 @@ def promise() -> str:
     head = ("data", "tasks with fewer gradients to the accuracy of tuned random reshuffling", "after as many epochs")
     first = "Skip the examples your network already fits, using the per-example losses you already compute."
     last = (
-        "Accuracies count within a margin of 0.1 points (0.5 on CIFAR and text). Each interval is of 95% and of one task; "
-        "they are not corrected for being fourteen. If nothing is fitted, the order is random reshuffling's to the bit."
+        "Accuracies count within a margin of 0.1 points (0.5 on CIFAR and text). Each 95% interval is of one task: they "
+        "are not corrected for being fourteen. If nothing is fitted, the order is random reshuffling's to the bit."
     )
     return f"{first}\n\n{_table(head, rows)}\n\n{_prose(last)}"
 
@@ -68,7 +68,7 @@ def _group(*, is_tuned: bool) -> dict[str, tuple[Standings, Standing]]:
 
 
 def caveats() -> str:
-    """One line for every task with a caveat: no saving, an accuracy that is not known to be level, more time, a rival."""
+    """One line for every task with a caveat: no saving, an accuracy that is not level, more time, a rival."""
     head = ("task", "gradients to target", "accuracy after as many epochs", "also")
     rows = [_caveat(task, all_, row) for task, (all_, row) in _recommended().items() if _has_caveat(all_, row)]
     return _table(head, rows)

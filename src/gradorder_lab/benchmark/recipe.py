@@ -126,4 +126,3 @@ def benchmark_run(
 def _epochs(length: float) -> list[tuple[int, float]]:
     """Every epoch with the part of it that is run."""
     return [(epoch, min(1.0, length - epoch)) for epoch in range(math.ceil(length))]
-

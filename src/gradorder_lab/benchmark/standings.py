@@ -149,8 +149,8 @@ class Standings:
         return next((row for row in self.rows if row.method == method), None)
 
     @classmethod
-    def of(cls, task: str, margin: float, runs: Sequence[BenchmarkRun]) -> Self:
-        """From the rows of this task; others are not looked at.
+    def of(cls, task: str, margin: float, runs: Sequence[BenchmarkRun], costs: Sequence[str] = COSTS) -> Self:
+        """From the rows of this task; others are not looked at. Savings are computed for these costs.
 
         Raises:
             LabError: random reshuffling has not been run at the full budget, or has diverged there.
@@ -170,14 +170,16 @@ class Standings:
         full, noise = float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else nan
         measure = of_task[0].measure
         margin = measure.margin(full, margin)
-        rows = [_standing(name, found, random, margin) for name, found in methods.items() if found is not None]
+        rows = [_standing(name, found, random, margin, costs) for name, found in methods.items() if found is not None]
         return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, random.step_size, measure)
 
 
-def all_standings(runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
+def all_standings(
+    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL, costs: Sequence[str] = COSTS
+) -> list[Standings]:
     """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
     is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
-    return [Standings.of(task.name, task.margin, runs) for task in tasks if task.name in is_there]
+    return [Standings.of(task.name, task.margin, runs, costs) for task in tasks if task.name in is_there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +265,7 @@ def _with_whole_longer_budgets(runs: Mapping[tuple[float, int], BenchmarkRun]) -
     return {(budget, seed): run for (budget, seed), run in runs.items() if budget not in partial}
 
 
-def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
+def _standing(name: str, found: _Results, random: _Results, margin: float, costs: Sequence[str]) -> Standing | None:
     seeds = sorted(set(found.seeds) & set(random.seeds))
     if not seeds or not found.is_full:
         return None
@@ -276,12 +278,12 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
         for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
     ]
-    savings = {cost: saving(*both, margin) for cost, both in curves.items()}
+    savings = {cost: saving(*curves[cost], margin) for cost in costs}
     spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
     if not found.full_runs.is_timed_with(random.full_runs):
         spent |= dict.fromkeys(CLOCKS, nan)
     if not found.is_timed_with(random):
-        savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
+        savings |= {cost: UNKNOWN_SAVING for cost in costs if cost in CLOCKS}
     return Standing(
         name,
         found.step_size,

@@ -19,7 +19,6 @@ from gradorder_lab.show import terminal
 from gradorder_lab.show.page import page_of
 from gradorder_lab.show.writing import write
 
-
 TABLE = "runs.parquet"
 """The finished runs as one tidy table, beside the store."""
 
@@ -89,9 +88,7 @@ def _workspace(out: Path, settings: Reproduction) -> Workspace:
     return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
 
 
-def _run(
-    asked: Sequence[Experiment], settings: Reproduction, store: Store, out: Path, *, console: Console
-) -> None:
+def _run(asked: Sequence[Experiment], settings: Reproduction, store: Store, out: Path, *, console: Console) -> None:
     seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
     workspace = _workspace(out, settings)
     wanted = [(recipe, seeds[one.name]) for one in asked for recipe in one.recipes(settings.size)]

@@ -31,6 +31,7 @@ LEVEL = 0.95
 MOVED = 0.01
 """The part of F - F* at the start that a run has to bring down to be a test of anything."""
 
+
 @dataclass(frozen=True)
 class Effect:
     """How much lower `ours` ended than `theirs`, in its unit; negative is lower.
@@ -140,7 +141,9 @@ def effect_of_columns(
     if runs is None:
         return None
     ours, theirs, scales = (runs.last[name] for name in (*columns, scale))
-    return replace(Effect.of(ours / scales, theirs / scales, unit="excess"), won=float(runs.last[won].mean()), share_of=of)
+    return replace(
+        Effect.of(ours / scales, theirs / scales, unit="excess"), won=float(runs.last[won].mean()), share_of=of
+    )
 
 
 def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:

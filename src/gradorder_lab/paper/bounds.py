@@ -219,8 +219,8 @@ def _counterexamples(summary: Summary, version: str) -> Iterator[Cell]:
             strong_convexity=_CURVATURE if theorem in STRONGLY_CONVEX else 0.0,
         )
         bound = getattr(epoch_bound(epoch), version)
-        sides = (np.array([side / bound.distance]) for side in (bound.measured, bound.right_hand_side))
-        found = replace(Effect.of(*sides, unit="excess"), won=float(bound.holds), share_of=_OF_DISTANCE)
+        ours, theirs = (np.array([side / bound.distance]) for side in (bound.measured, bound.right_hand_side))
+        found = replace(Effect.of(ours, theirs, unit="excess"), won=float(bound.holds), share_of=_OF_DISTANCE)
         yield Cell(
             part=(f"Theorem {theorem}", "counterexample"),
             compared="measured - bound",

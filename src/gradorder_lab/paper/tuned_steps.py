@@ -131,9 +131,9 @@ def step_size_answer(data: str, summary: Summary) -> str:
         says_before or Outcome.OPEN, "there is no gain to explain"
     )
     return (
-        f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before.effect)}; with the learning "
-        f"rates that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort within, by "
-        f"{_points(after.effect)}: {says}."
+        f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before.effect)}; with "
+        f"the learning rates that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort "
+        f"within, by {_points(after.effect)}: {says}."
     )
 
 

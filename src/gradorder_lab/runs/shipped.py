@@ -167,37 +167,61 @@ def read_table(path: Path) -> Summary:
         LabError: the file is damaged or another one.
     """
     try:
-        return _from_table(parquet.ParquetFile(path).read())
+        with parquet.ParquetFile(path) as file:
+            return _from_file(file)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise LabError(f"{path} cannot be read as results: {error}") from error
 
 
-def _from_table(table: Any) -> Summary:  # noqa: ANN401
-    """The summary again: lines of one recipe and statistic stand together, so that a change of either ends a block."""
-    texts = [table[name].combine_chunks().dictionary_encode() for name in ("experiment", "settings", "statistic")]
-    starts = [0, *np.flatnonzero(np.any([np.diff(column.indices) for column in texts], axis=0)) + 1]
-    names = [name for name in table.column_names if name not in _ABOUT]
-    is_there = {name: table[name].is_valid().to_numpy(zero_copy_only=False) for name in names}
-    numbers = {name: table[name].to_numpy() for name in names}
-    seeds, environments = (
-        table[name].fill_null(NOT_NOTED).to_numpy().astype(np.int64) for name in ("seed", "environment")
-    )
+def _from_file(file: Any) -> Summary:  # noqa: ANN401
+    """The summary again: lines of one recipe and statistic stand together, so that a change of either ends a block.
+
+    Column by column: most columns are empty for most lines, and together they would take a quarter of a gigabyte.
+    """
+    about = file.read(columns=list(_ABOUT))
+    texts = [about[name].combine_chunks().dictionary_encode() for name in ("experiment", "settings", "statistic")]
+    changes = np.any([np.diff(_values(column.indices)) for column in texts], axis=0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist()]
+    lines = [slice(*ends) for ends in pairwise([*starts, len(about)])]
+    columns: list[dict[str, Array]] = [{} for _ in lines]
+    for name in (name for name in file.schema_arrow.names if name not in _ABOUT):
+        array = file.read(columns=[name])[name].combine_chunks()
+        numbers, is_there = _values(array), _is_valid(array)
+        for those, of_block in zip(lines, columns, strict=True):
+            if is_there[those.start]:
+                of_block[name] = numbers[those].copy()
+    seeds, environments = (_noted(about[name].combine_chunks()) for name in ("seed", "environment"))
     blocks = [
-        (identified(one["experiment"], one["revision"], json.loads(one["settings"])), one["statistic"], ends)
-        for one, ends in zip(
-            table.select(_ABOUT).take(starts).to_pylist(), pairwise([*starts, len(table)]), strict=True
-        )
+        (identified(one["experiment"], one["revision"], json.loads(one["settings"])), one["statistic"], *found)
+        for one, *found in zip(about.take(starts).to_pylist(), lines, columns, strict=True)
     ]
     recipes = {}
     for identity, of_recipe in groupby(blocks, key=lambda block: block[0]):
-        lines = {statistic: slice(*ends) for _, statistic, ends in of_recipe}
-        columns = {
-            statistic: {name: numbers[name][those].copy() for name in names if is_there[name][those.start]}
-            for statistic, those in lines.items()
-        }
-        end = lines[_END]
-        recipes[identity] = RecipeSummary(seeds[end], columns[_END], _bands(columns), environments[end])
-    return Summary(recipes, tuple(json.loads(table.schema.metadata[_ENVIRONMENTS])))
+        by_statistic = {statistic: (those, found) for _, statistic, those, found in of_recipe}
+        end, last = by_statistic[_END]
+        curves = {statistic: found for statistic, (_, found) in by_statistic.items()}
+        recipes[identity] = RecipeSummary(seeds[end], last, _bands(curves), environments[end])
+    return Summary(recipes, tuple(json.loads(file.schema_arrow.metadata[_ENVIRONMENTS])))
+
+
+def _noted(array: Any) -> NDArray[np.int64]:  # noqa: ANN401
+    """Whole numbers, with a mark in place of missing ones."""
+    return np.where(_is_valid(array), _values(array), NOT_NOTED).astype(np.int64)
+
+
+def _values(array: Any) -> NDArray[Any]:  # noqa: ANN401
+    """The numbers of an Arrow array, whatever stands in place of missing ones. Arrow's own way would load pandas."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(array.buffers()[1], dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def _is_valid(array: Any) -> NDArray[np.bool_]:  # noqa: ANN401
+    """Which of its numbers are there: one bit each."""
+    bits = array.buffers()[0]
+    if bits is None:
+        return np.ones(len(array), dtype=np.bool_)
+    unpacked = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
+    return unpacked[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def _bands(curves: Mapping[str, Mapping[str, Array]]) -> dict[str, Band]:

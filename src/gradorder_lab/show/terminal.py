@@ -33,8 +33,8 @@ _FEW_ROWS = 8
 """Longer tables are for the page."""
 
 _BY_CONSTRUCTION = (
-    "On convex problems the shipped runs include the seeds run here, and size mini has the few seeds that were known to "
-    "give the same verdicts. So agreement is partly by construction."
+    "On convex problems the shipped runs include the seeds run here, and size mini has the few seeds that were known "
+    "to give the same verdicts. So agreement is partly by construction."
 )
 
 
@@ -52,9 +52,9 @@ def show(console: Console, page: Page, size: Size, *, verbose: bool = False) -> 
 
 
 def verdict_table(page: Page) -> Table:
-    """The claims that were run: the verdict with its count and seeds, the shipped one on the same cells, how many agree.
+    """The claims that were run, with count and seeds, and the shipped verdict on the same cells.
 
-    "Agree" counts the cells that hold or fail in both.
+    "Agree" counts, of the cells that hold or fail in both, those that do so alike.
     """
     heads = ("here", "seeds", "shipped", "agree") if page.has_shipped else ("verdict", "seeds")
     shown = Table(box=None, padding=(0, 2, 0, 0), title="The claims of the paper", title_justify="left")

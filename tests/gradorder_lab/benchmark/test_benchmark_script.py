@@ -66,7 +66,9 @@ def test_what_is_not_known_is_refused(script, given, message, monkeypatch, capsy
 
 def test_a_dirty_tree_runs_nothing(script, tmp_path, monkeypatch):
     monkeypatch.setattr(origin, "_commit", lambda: "abc-dirty")
-    monkeypatch.setattr(sys, "argv", ["benchmark.py", "--out", str(tmp_path), "--results", str(tmp_path / "rows.parquet")])
+    monkeypatch.setattr(
+        sys, "argv", ["benchmark.py", "--out", str(tmp_path), "--results", str(tmp_path / "rows.parquet")]
+    )
     with pytest.raises(LabError, match="clean commit"):
         script.main()
     assert list(tmp_path.iterdir()) == []

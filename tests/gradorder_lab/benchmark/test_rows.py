@@ -24,7 +24,15 @@ from gradorder_lab.errors import LabError
 from gradorder_lab.runs.store import Store
 
 TASK = Task("named", "terrain", "2-layer", epochs=10)
-FACTS = {"machine": "a processor", "torch": "2.0", "python": "3.11", "commit": "abc", "threads": 1, "host": "h", "go": "g"}
+FACTS = {
+    "machine": "a processor",
+    "torch": "2.0",
+    "python": "3.11",
+    "commit": "abc",
+    "threads": 1,
+    "host": "h",
+    "go": "g",
+}
 
 
 def add(store, seed, *, task=TASK, budget=0.5, started=0.0, accuracy=90.0):

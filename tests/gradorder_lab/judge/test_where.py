@@ -29,9 +29,7 @@ def test_it_names_what_separates_the_cells():
 
 
 def test_a_mixed_group_says_how_many_fail():
-    told = where_it_holds(
-        claim_of(lambda net, sort, _: -1.0 if sort == "sort within" or net == "7-layer" else 2.0)
-    )
+    told = where_it_holds(claim_of(lambda net, sort, _: -1.0 if sort == "sort within" or net == "7-layer" else 2.0))
     assert "4 of 4" in told
     assert "2 of 4, 2 fail" in told
 

@@ -67,16 +67,25 @@ def hardest_half(name, mean, own_mean=None):
         (part, compared, (layout, ONE_STEP), mean),
         (part, compared, (layout, OWN_STEPS), own_mean),
     ]
-    effects = [None if one[-1] is None else Effect(one[-1], one[-1] - 0.1, one[-1] + 0.1, 1.0, 5, unit="points") for one in found]
+    effects = [
+        None if one[-1] is None else Effect(one[-1], one[-1] - 0.1, one[-1] + 0.1, 1.0, 5, unit="points")
+        for one in found
+    ]
     return Claim(name, "", tuple(Cell(*one[:3], "lower", each) for one, each in zip(found, effects, strict=True)))
 
 
 def test_what_it_gains_on_networks():
     told = on_networks(hardest_half("C7", -0.99, -0.14), hardest_half("C8", -1.11, 0.19))
     one_rate, own_rates = told.split(";")
-    for expected in ("−0.99 points (−1.09 to −0.89 points) on MNIST", "−1.11 points (−1.21 to −1.01 points) on Fashion"):
+    for expected in (
+        "−0.99 points (−1.09 to −0.89 points) on MNIST",
+        "−1.11 points (−1.21 to −1.01 points) on Fashion",
+    ):
         assert expected in one_rate
-    for expected in ("−0.14 points (−0.24 to −0.04 points) on MNIST", "+0.19 points (+0.09 to +0.29 points) on Fashion"):
+    for expected in (
+        "−0.14 points (−0.24 to −0.04 points) on MNIST",
+        "+0.19 points (+0.09 to +0.29 points) on Fashion",
+    ):
         assert expected in own_rates
     only_one = on_networks(hardest_half("C8", -1.11))
     assert "MNIST and" not in only_one

@@ -9,7 +9,9 @@ from gradorder_lab.show.evidence import ClaimTable, Evidence, interval_text, per
 
 def test_a_claim_is_a_table_of_parts_and_readings():
     found = Effect(-0.2, -0.3, -0.1, 1.0, 10)
-    cells = [Cell((part,), "a - b", (reading,), "lower", found) for part, reading in (("x", "1"), ("x", "2"), ("y", "2"))]
+    cells = [
+        Cell((part,), "a - b", (reading,), "lower", found) for part, reading in (("x", "1"), ("x", "2"), ("y", "2"))
+    ]
     claim = Claim("C0", "", tuple(cells))
     table = ClaimTable.of([Evidence.of(claim, cell) for cell in cells])
     assert table.readings == ("1", "2")

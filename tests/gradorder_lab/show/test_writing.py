@@ -182,7 +182,9 @@ def test_a_row_links_to_its_figures(full, page, full_summary):
 
 def test_every_cell_stands_in_the_table_and_in_the_list_with_its_outcome(full, claims):
     for claim in claims:
-        words = [f"{outcome}: {cell.untested}" if cell.untested else outcome for cell, outcome in claim.outcomes.items()]
+        words = [
+            f"{outcome}: {cell.untested}" if cell.untested else outcome for cell, outcome in claim.outcomes.items()
+        ]
         shown = Evidence.of(claim, claim.cells[0])
         text = full.row(claim.name)[0]
         assert all(told in text for told in (shown.part, shown.compared, shown.effect, shown.interval, shown.of_what))
