@@ -48,8 +48,8 @@ def promise() -> str:
     head = ("data", "tasks with fewer gradients to the accuracy of tuned random reshuffling", "after as many epochs")
     first = "Skip the examples your network already fits, using the per-example losses you already compute."
     last = (
-        "Accuracies count within a margin of 0.1 points (0.5 on CIFAR and text). Each 95% interval is of one task: they "
-        "are not corrected for being fourteen. If nothing is fitted, the order is random reshuffling's to the bit."
+        "Accuracies count within a margin of 0.1 points (0.5 on CIFAR and text). Each 95% interval is of one task: "
+        "they are not corrected for being fourteen. If nothing is fitted, the order is random reshuffling's to the bit."
     )
     return f"{first}\n\n{_table(head, rows)}\n\n{_prose(last)}"
 
