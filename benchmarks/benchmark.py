@@ -29,6 +29,8 @@ from gradorder_lab.benchmark.rows import join, read_rows
 from gradorder_lab.benchmark.running import announcement, compared, plain_seconds
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.standings import Standings
+from gradorder_lab.runs.origin import check_shippable
+from gradorder_lab.runs.origin import facts as origin_facts
 from gradorder_lab.show.standings import show_standings
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmark.parquet"
@@ -39,6 +41,7 @@ def main() -> None:
     """Say what is to be run and for how long, run it, keep it, print it."""
     chosen = arguments()
     console = Console(width=160)
+    check_shippable(origin_facts())  # before hours of work, not after them
     contests = [planned(name, chosen.methods, chosen.seeds, chosen.step_size) for name in chosen.tasks or KNOWN]
     announce(contests, chosen, console)
     for contest in contests:

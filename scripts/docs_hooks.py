@@ -18,15 +18,15 @@ from mkdocs.exceptions import PluginError
 
 from gradorder.norms.rules import FAMILIES
 from gradorder_lab import paper
-from gradorder_lab.benchmark.aims import Missed
 from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.standard_tasks import ALL, TUNED_DATA
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
 from gradorder_lab.judge.claims import Claim
+from gradorder_lab.judge.where import verdict_text, where_it_holds
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show.evidence import in_unit, interval_text, remark
-from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text
+from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text, time_text
 from gradorder_lab.training.network import CLOCK
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -75,25 +75,14 @@ def _table(name: str) -> str:
 
 
 def claims(*names: str) -> str:
-    """The verdicts on these claims, data set by data set, each with the effect that is furthest from the claim."""
+    """The verdicts on these claims, each with its count and where it holds."""
     shown = [claim for claim in paper.claims(_summary()) if claim.name in names]
-    rows = [row for claim in shown for row in _claim_rows(claim)]
-    return _as_markdown(("claim", "data", "compared", "effect", "95% interval", "seeds won", "verdict"), rows)
+    return _as_markdown(("claim", "verdict", "where it holds"), [_claim_row(claim) for claim in shown])
 
 
-def _claim_rows(claim: Claim) -> list[list[str]]:
-    found = []
-    for data in claim.data:
-        comparison = claim.headline_on(data)
-        if comparison is not None and comparison.effect is not None:
-            effect = comparison.effect
-            said = remark(effect)
-            mean = in_unit(effect, effect.mean) + (f" ({said})" if said else "")
-            numbers = [mean, interval_text(effect)]
-            won = f"{effect.won:.0%} of {effect.num_seeds}"
-            what = f"{comparison.what} ({comparison.reading})".replace(" - ", " − ")
-            found.append([claim.name, data, what, *numbers, won, str(claim.verdict_on(data))])
-    return found or [[claim.name, "", claim.text, "–", "–", "–", f"not measured yet: `{_command(claim)}`"]]
+def _claim_row(claim: Claim) -> list[str]:
+    verdict = verdict_text(claim) if claim.judged else f"not measured yet: `{_command(claim)}`"
+    return [f"{claim.name}: {claim.text}", verdict, where_it_holds(claim)]
 
 
 def _command(claim: Claim) -> str:
@@ -132,22 +121,39 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 def savings() -> str:
-    """One line per task: what the recommended sampler takes, loses and saves; bold: an aim missed."""
-    head = ("task", "target, %", "spent", "time", "minus random", "at half", "gradients to target", "time to target")
-    return _as_markdown(head, [_savings_of(found) for found in _standings()])
+    """One line per task: what the recommended sampler takes, loses and saves; tasks with tuned data apart."""
+    head = (
+        "task",
+        "target, %",
+        "spent",
+        "time",
+        "minus random",
+        "",
+        "at half",
+        "gradients to target",
+        "time to target",
+    )
+    tuned = {task.name for task in ALL if task.data in TUNED_DATA}
+    groups = {"Data that the default was not tuned on": False, "Data that the default was tuned on": True}
+    return "\n\n".join(
+        f"**{title}**\n\n"
+        + _as_markdown(head, [_savings_of(found) for found in _standings() if (found.task in tuned) == is_tuned])
+        for title, is_tuned in groups.items()
+    )
 
 
 def _savings_of(found: Standings) -> list[str]:
     ours = found.row(RECOMMENDED)
-    told = ["–"] * 6
+    told = ["–"] * 7
     if ours is not None:
-        missed = Missed.of(found, ours)
         told = [
-            _bold(f"{ours.spent[GRADIENTS]:.2f}", missed.gradients),
-            "–" if missed.time is None else _bold(f"{ours.spent[CLOCK]:.2f}", missed.time),
-            _bold(difference_text(ours.difference), missed.accuracy),
+            f"{ours.spent[GRADIENTS]:.2f}",
+            time_text(ours, f"{ours.spent[CLOCK]:.2f}"),
+            difference_text(ours.difference),
+            str(found.level(ours)),
             difference_text(ours.at_half),
-            *(saving_text(ours.savings[cost]) for cost in (GRADIENTS, CLOCK)),
+            saving_text(ours.savings[GRADIENTS]),
+            time_text(ours, saving_text(ours.savings[CLOCK])),
         ]
     return [found.task, f"{found.target:.2f}", *told]
 
@@ -159,10 +165,6 @@ def nearest() -> str:
         for found in _standings()
     ]
     return _as_markdown(("task", *_SHOWN), rows)
-
-
-def _bold(text: str, is_bold: bool) -> str:
-    return f"**{text}**" if is_bold else text
 
 
 def benchmark() -> str:

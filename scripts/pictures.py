@@ -22,31 +22,27 @@ from matplotlib.figure import Figure
 from gradorder_lab import paper
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.standard_tasks import ALL, TUNED_DATA
 from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
-from gradorder_lab.judge.claims import Claim, Comparison, Verdict
-from gradorder_lab.judge.effects import Effect
+from gradorder_lab.judge.claims import Verdict
+from gradorder_lab.judge.where import verdict_text
 from gradorder_lab.paper import orders
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show.evidence import EFFECT_TICKS, ForestLine, effect_place, in_unit
 from gradorder_lab.show.styles import line_styles
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
 # The page's own colours, src/gradorder_lab/show/templates/page.css.
-INK, QUIET, RULE, CLAIMED = "#1b1f24", "#59626c", "#dde1e5", "#d9efe7"
+INK, QUIET, RULE = "#1b1f24", "#59626c", "#dde1e5"
 TONES = {
     Verdict.REPRODUCED: "#00664a",
     Verdict.PARTLY: "#7a5200",
     Verdict.INCONCLUSIVE: "#7d3563",
     Verdict.NOT_REPRODUCED: "#a83a00",
 }
-SHORTER = {
-    "selection in decreasing order": "selection ↓",
-    "selection in random order": "selection random",
-    "(descending - random) on synthetic - on": "synthetic -",
-}
+OUTCOMES = {"holds": "#00855f", "open": "#d9c3d2", "fails": "#d55e00"}
 DASHES = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5))}
 STYLE: dict[Any, Any] = {  # matplotlib would have every key spelled out
     "svg.hashsalt": "gradorder",
@@ -64,8 +60,6 @@ STYLE: dict[Any, Any] = {  # matplotlib would have every key spelled out
     "savefig.facecolor": "white",
 }
 
-ForestRow = tuple[Claim, Comparison, Effect]
-
 
 def main() -> None:
     """Draw all of them."""
@@ -79,50 +73,27 @@ def main() -> None:
 
 
 def verdicts() -> Figure:
-    """Every effect that was measured, data set by data set, with its interval and the verdict."""
-    rows = [
-        (claim, comparison, comparison.effect)
-        for claim in paper.claims(_summary())
-        for data in claim.data
-        if (comparison := claim.headline_on(data)) and comparison.effect and comparison.kind != "always"
-    ]
-    figure = Figure(figsize=(11.2, 0.9 + 0.34 * len(rows)), layout="constrained")
-    axes, words = figure.subplots(1, 2, sharey=True, width_ratios=(1, 0.9))
-    for place in EFFECT_TICKS.values():
-        axes.axvline(place, color=RULE, linewidth=1, zorder=0)
-    axes.axvline(effect_place(0.0), color=QUIET, linewidth=1, zorder=0)
-    for number, row in enumerate(rows):
-        _forest_line(axes, words, -number, row)
+    """How many cells of every claim hold, are open and fail, with the verdict."""
+    claims = [claim for claim in paper.claims(_summary()) if claim.judged]
+    figure = Figure(figsize=(9.5, 0.8 + 0.34 * len(claims)), layout="constrained")
+    axes = figure.subplots()
+    places = [-number for number in range(len(claims))]
+    left = [0.0] * len(claims)
+    for name, colour in OUTCOMES.items():
+        shares = [100 * getattr(claim.count, name) / claim.count.judged for claim in claims]
+        axes.barh(places, shares, left=left, height=0.62, color=colour, label=name)
+        left = [sum(pair) for pair in zip(left, shares, strict=True)]
+    for place, claim in zip(places, claims, strict=True):
+        axes.text(102, place, verdict_text(claim), va="center", fontsize=9, color=TONES[claim.verdict])
     axes.set_xlim(0, 100)
-    axes.set_ylim(-len(rows) + 0.4, 0.6)
-    axes.set_xticks(list(EFFECT_TICKS.values()), list(EFFECT_TICKS))
-    axes.set_yticks([-number for number in range(len(rows))], [_forest_label(row) for row in rows])
+    axes.set_ylim(-len(claims) + 0.4, 0.6)
+    axes.set_yticks(places, [f"{claim.name}  {claim.brief}" for claim in claims])
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("difference at the end, in multiples of what “about the same” allows")
-    words.set_axis_off()
+    axes.set_xlabel("cells that can say something, %")
+    figure.legend(frameon=False, ncols=3, loc="outside upper center")
     return figure
-
-
-def _forest_label(row: ForestRow) -> str:
-    claim, comparison, _ = row
-    what = comparison.what
-    for long, short in SHORTER.items():
-        what = what.replace(long, short)
-    return f"{claim.name}  {comparison.data}: {what}".replace(" - ", " − ")
-
-
-def _forest_line(axes: Axes, words: Axes, y: float, row: ForestRow) -> None:
-    claim, comparison, effect = row
-    line, verdict = ForestLine.of(comparison, effect), claim.verdict_on(comparison.data)
-    if line.claimed is not None:
-        low, high = line.claimed
-        axes.barh(y, high - low, left=low, height=0.66, color=CLAIMED, zorder=0)
-    axes.plot([line.low, line.high], [y, y], color=INK, linewidth=2, solid_capstyle="butt")
-    axes.plot(line.mean, y, marker="o", color=INK, markersize=5)
-    words.text(0.46, y, in_unit(effect, effect.mean), va="center", ha="right", fontsize=9)
-    words.text(0.52, y, verdict, va="center", fontsize=9, color=TONES.get(verdict, QUIET), fontweight="bold")
 
 
 def synthetic() -> Figure:
@@ -216,14 +187,17 @@ RIVALS = {
 
 def savings() -> Figure:
     """Gradients to random reshuffling's accuracy, task by task, with its interval: ours and the three nearest."""
-    found = all_standings(read_rows(RESULTS / "benchmark.parquet"))
+    tuned = {task.name for task in ALL if task.data in TUNED_DATA}
+    every = sorted(all_standings(read_rows(RESULTS / "benchmark.parquet")), key=lambda one: one.task in tuned)
+    first_tuned = sum(one.task not in tuned for one in every)
+    found = [*every[:first_tuned], None, *every[first_tuned:]]  # a gap between the groups
     figure = Figure(figsize=(9.5, 1.1 + 0.5 * len(found)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     axes.set_xscale("log")
     axes.set_xlim(0.15, NOT_REACHED)
     for place, one in enumerate(found):
-        rows = [row for name in RIVALS if (row := one.row(name)) is not None]
+        rows = [row for name in RIVALS if one is not None and (row := one.row(name)) is not None]
         for number, row in enumerate(rows):
             _saving(axes, -place - 0.2 * (number - (len(rows) - 1) / 2), row.savings[GRADIENTS], *RIVALS[row.method])
     for name, (colour, marker) in RIVALS.items():
@@ -232,7 +206,10 @@ def savings() -> Figure:
     axes.set_xticks([*ticks, NOT_REACHED], [*(f"{tick:g}" for tick in ticks), "not\nreached"])
     axes.minorticks_off()
     axes.set_ylim(-len(found) + 0.4, 0.6)
-    axes.set_yticks([-place for place in range(len(found))], [standings.task for standings in found])
+    names = [TUNED_TITLE if standings is None else standings.task for standings in found]
+    axes.set_yticks([-place for place in range(len(found))], names)
+    axes.get_yticklabels()[first_tuned].set_fontweight("bold")
+    axes.axhline(-first_tuned, color=RULE, linewidth=1, zorder=0)
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x", color=RULE, linewidth=0.6)
@@ -246,6 +223,7 @@ def savings() -> Figure:
     return figure
 
 
+TUNED_TITLE = "below: tuned on this data"
 NOT_REACHED = 3.0
 """Where on the axis of shares those stand that did not reach the target."""
 

@@ -44,7 +44,6 @@ LONGEST = (
     "test_docs.py",
     "gradorder_lab/training/test_data_parallel.py",
     "gradorder_lab/show/test_browser.py",
-    "gradorder_lab/show/test_live.py",
     "gradorder_lab/runs/test_sweep.py",
     "gradorder/sklearn/test_against_reference.py",
     "gradorder/sklearn/test_compilation.py",

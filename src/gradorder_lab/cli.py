@@ -1,4 +1,4 @@
-"""The command line: `gradorder list`, `reproduce`, `report`, `export` and `compare`.
+"""The command line: `gradorder list`, `reproduce`, `report` and `compare`.
 
 Exit codes: 0 done, 1 something the user can mend (said in one line), 2 wrong usage, 130 interrupted.
 """
@@ -79,16 +79,14 @@ def reproduce(
     ] = None,
     device: Annotated[DeviceName, typer.Option(help="Where the networks are trained.")] = DeviceName.cpu,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
-    tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory for the rows as scalars, for TensorBoard to read.")
-    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every claim and the short tables, too.")] = False,
 ) -> None:
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab.commands import reproduce as command  # noqa: PLC0415
 
-        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads, tensorboard)
+        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads, verbose)
         try:
             command.reproduce(experiments or [], out, settings)
         except command.Interrupted as stopped:
@@ -100,49 +98,14 @@ def report(
     out: Annotated[
         Path, typer.Option(help="Directory with the rows of `reproduce`; the page is written there.")
     ] = Path("runs"),
-    *,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Show the page to this machine alone, as it grows, while `reproduce` runs.")
-    ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Where --serve listens; 0 takes any free port.", show_default="8765"),
-    ] = None,
 ) -> None:
     """Write the page with every figure and verdict, from the rows in --out, or else from the shipped results."""
-    if serve:
-        _serve(out, port)
-        return
-    if port is not None:
-        raise typer.BadParameter("needs --serve", param_hint="--port")
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab.show.page import page_in  # noqa: PLC0415
         from gradorder_lab.show.writing import write  # noqa: PLC0415
 
         print(f"Page: {write(page_in(out), out)}")  # noqa: T201
-
-
-def _serve(out: Path, port: int | None) -> None:
-    with _one_line_errors():
-        from gradorder_lab.commands import serve as command  # noqa: PLC0415
-
-        command.serve(out, command.DEFAULT_PORT if port is None else port, lambda text: print(text, flush=True))  # noqa: T201
-
-
-@app.command()
-def export(
-    out: Annotated[Path, typer.Option(help="Directory with the rows of `reproduce`.")] = Path("runs"),
-    to: Annotated[Path | None, typer.Option(help="Directory for the files; --out/export for none.")] = None,
-) -> None:
-    """Write the rows in --out, or else the shipped results, as Parquet and CSV, with what every column means."""
-    where = out / "export" if to is None else to
-    _check_writable(where, "--to" if to is not None else "--out")
-    with _one_line_errors():
-        from gradorder_lab.commands import export as command  # noqa: PLC0415
-
-        for path in command.export(out, where):
-            print(path)  # noqa: T201
 
 
 @app.command()

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from gradorder_lab.benchmark.curves import Saving
-from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import Effect
 from gradorder_lab.paper.experiment import Curve, Figure, Panel, Table
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import page as page_module
 from gradorder_lab.show.benchmark import Benchmark, Dot, DotPlot
 from gradorder_lab.show.chapters import Block
-from gradorder_lab.show.headline import Arrival, Headline, StrategyCosts
 from gradorder_lab.show.page import page_of
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
@@ -27,12 +26,10 @@ def hostile_page(full_summary):
     table = Table("table", HOSTILE, HOSTILE, (HOSTILE,), ((HOSTILE,),), "synthetic")
     blocks = tuple(Block(one.name, HOSTILE, one, ("synthetic",)) for one in (figure, table))
     section = replace(page.sections[0], title=HOSTILE, blocks=blocks)
-    arrival = Arrival(HOSTILE, HOSTILE, 90.0, None, {}, {}, 2)
-    headline = Headline((StrategyCosts(HOSTILE, 1, 0, {}),), (arrival,), (HOSTILE,), (HOSTILE,))
     effect = Effect(0.1, 0.0, 0.2, 1.0, 3)
-    claim = Claim(
-        "C1", HOSTILE, (Comparison(HOSTILE, HOSTILE, HOSTILE, 0, "lower", effect),), note=HOSTILE, brief=HOSTILE
-    )
+    cell = Cell((HOSTILE,), HOSTILE, (HOSTILE,), "lower", effect)
+    untested = Cell((HOSTILE,), HOSTILE, ("b",), "lower", effect, untested=HOSTILE)
+    claim = Claim("C1", HOSTILE, (cell, untested), note=HOSTILE, brief=HOSTILE)
     claims = (page_module._claim_row(claim, (), (), None),)
     benchmark = Benchmark(HOSTILE, DotPlot.of([Dot(HOSTILE, HOSTILE, Saving(1.0, 0.9, 1.1))]), table)
-    return replace(page, sections=(section,), claims=claims, headline=headline, benchmark=benchmark)
+    return replace(page, sections=(section,), claims=claims, benchmark=benchmark)

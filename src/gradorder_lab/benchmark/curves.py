@@ -10,14 +10,13 @@ this: target, fit and inversion. Resamples in which the target is not reached co
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations_with_replacement
 from math import comb, inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from scipy.stats import multinomial
 
 from gradorder_lab.judge.effects import student_width
 from gradorder_lab.runs.recipe import Array
@@ -89,7 +88,9 @@ def _resampled(num_seeds: int, most: int) -> tuple[Array, Array]:
     if comb(2 * num_seeds - 1, num_seeds) <= most:
         drawn = combinations_with_replacement(range(num_seeds), num_seeds)
         counts = np.array([np.bincount(one, minlength=num_seeds) for one in drawn])
-        chances = multinomial.pmf(counts, num_seeds, even)
+        # the multinomial distribution; scipy.stats has it, and takes longer to load than all of this takes
+        terms = special.xlogy(counts, even) - special.gammaln(counts + 1)
+        chances = np.exp(special.gammaln(num_seeds + 1) + terms.sum(axis=-1))
     else:
         counts = np.random.default_rng(_RESAMPLING_SEED).multinomial(num_seeds, even, most)
         chances = np.full(most, 1 / most)
@@ -120,7 +121,10 @@ def _shares(method: CostCurve, random: CostCurve, margin: float, weights: Array)
 def _costs_at(target: Array, curve: CostCurve, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Log cost at which the curve reaches the target, (R,), and whether it does so at its smallest cost already."""
     # A longer run costs more and learns more; where a clock or chance says otherwise, neighbours are pooled.
-    fit, log_cost = isotonic(curve.accuracy @ weights), isotonic(np.log(curve.cost @ weights))
+    fit, log_cost = (
+        _fitted(_Table(curve.accuracy), _Table(weights), False),
+        _fitted(_Table(curve.cost), _Table(weights), True),
+    )
     is_there = fit >= target
     after = is_there.argmax(axis=0)
     before = np.maximum(after - 1, 0)
@@ -129,6 +133,27 @@ def _costs_at(target: Array, curve: CostCurve, weights: Array) -> tuple[Array, N
         found = np.where(after == 0, x1, x0 + (x1 - x0) * (target - y0) / (y1 - y0))
     is_reached = is_there.any(axis=0)
     return np.where(is_reached, found, inf), is_reached & (after == 0)
+
+
+class _Table:
+    """A table as a key: equal if its numbers are. Curves of one task share tables, and fits take longest."""
+
+    def __init__(self, numbers: Array) -> None:
+        self.numbers = numbers
+        self._key = (numbers.shape, hash(numbers.tobytes()))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Table) and np.array_equal(self.numbers, other.numbers)
+
+
+@lru_cache(maxsize=12)
+def _fitted(values: _Table, weights: _Table, is_cost: bool) -> Array:
+    """The weighted means, or their logarithms, that never fall."""
+    means = values.numbers @ weights.numbers
+    return isotonic(np.log(means) if is_cost else means)
 
 
 def isotonic(values: Array) -> Array:

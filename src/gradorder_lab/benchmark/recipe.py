@@ -10,15 +10,15 @@ from typing import ClassVar, Self, final
 import numpy as np
 import torch
 
-from gradorder import NonFiniteScoresError, OrderedSampler
+from gradorder import NonFiniteScoresError
 from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.task import Split, Task
 from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.runs.recipe import Recipe, Rows, Setting, Workspace
-from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch, whole_steps
-from gradorder_lab.training.step_sizes import StepSize, half_cosine_over_epochs, half_cosine_over_steps
+from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
+from gradorder_lab.training.step_sizes import half_cosine_over_epochs
 
 EXPERIMENT = "compare"
 
@@ -39,7 +39,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 6
+    revision: ClassVar[int] = 7
 
     experiment: str = EXPERIMENT
     method: str
@@ -100,8 +100,8 @@ def benchmark_run(
 ) -> NetworkRun:
     """The run before its first step; it lasts `length` epochs, the last one cut to whole steps.
 
-    The step size follows half a cosine over its steps; over its epochs, one like the other, where the ordering decides
-    only during the run what to leave out.
+    The learning rate is the same function of progress for every method: half a cosine over the epochs, whether or not
+    the number of steps is known in advance.
     """
     model = tasks.make_model(task.model, split, seed)
     optimizer = torch.optim.SGD(
@@ -115,7 +115,7 @@ def benchmark_run(
         model,
         optimizer,
         strategy,
-        _falling(step_size, strategy.sampler, length),
+        half_cosine_over_epochs(step_size, length),
         split.train,
         {"test": split.test},
         augmentation=flips if task.flips else None,
@@ -126,11 +126,3 @@ def benchmark_run(
 def _epochs(length: float) -> list[tuple[int, float]]:
     """Every epoch with the part of it that is run."""
     return [(epoch, min(1.0, length - epoch)) for epoch in range(math.ceil(length))]
-
-
-def _falling(step_size: float, sampler: OrderedSampler, length: float) -> StepSize:
-    try:
-        steps = [whole_steps(part, sampler.num_steps(epoch, epoch + 1)) for epoch, part in _epochs(length)]
-    except ValueError:  # nobody knows yet
-        return half_cosine_over_epochs(step_size, length)
-    return half_cosine_over_steps(step_size, sum(steps))

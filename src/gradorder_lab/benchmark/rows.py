@@ -7,7 +7,9 @@
     example_gradients, forward_passes, backward_passes, steps
     processor_seconds, wall_seconds
     place                      among the runs that were started in the same directory, from 0
-    machine, versions, commit  where it was run, and with what; versions as JSON
+    machine, host              processor, and a hash of the host; host is empty in rows of before they named it
+    versions, commit           what it was run with; versions as JSON
+    go                         the invocation that it was made in; empty in rows of before they named it
     revision                   of what a recipe means: `CompareRecipe.revision`
 
 New runs join those that are there, also while they are still being made:
@@ -34,6 +36,7 @@ from gradorder_lab.benchmark.methods import FORWARD
 from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.origin import check_shippable
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import Store, StoredRun, has_runs
 from gradorder_lab.runs.whole_file import whole_file
@@ -67,6 +70,8 @@ class BenchmarkRun:
     versions: str
     commit: str
     revision: int
+    host: str = ""
+    go: str = ""
 
     @classmethod
     def of(cls, task: str, run: StoredRun, place: int, facts: dict[str, Setting]) -> Self:
@@ -93,6 +98,8 @@ class BenchmarkRun:
             versions=json.dumps({name: facts[name] for name in _VERSIONS if facts.get(name)}),
             commit=str(facts.get("commit") or ""),
             revision=run.revision,
+            host=str(facts.get("host") or ""),
+            go=str(facts.get("go") or ""),
         )
 
     @property
@@ -174,13 +181,19 @@ def write_rows(runs: Sequence[BenchmarkRun], path: Path) -> None:
 
 
 def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standard_tasks.ALL) -> int:
-    """Put what was run in these directories into the file; how many rows it has then."""
+    """Put what was run in these directories into the file; how many rows it has then.
+
+    Raises:
+        LabError: a directory has no runs, or runs that must not be shipped: see `check_shippable`.
+    """
     known = list(tasks)
     rows = read_rows(path) if path.exists() else []
     for directory in directories:
         if not has_runs(directory):
             raise LabError(f"{directory} has no runs")
         with Store(directory) as store:
+            for facts in store.environments():
+                check_shippable(facts)
             rows = with_new_rows(rows, runs_in(store, known))
     write_rows(rows, path)
     return len(rows)

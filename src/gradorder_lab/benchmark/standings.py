@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import inf, nan
 from typing import Self
 
@@ -40,6 +41,21 @@ class Mean:
         return cls(float(numbers.mean()), *interval(numbers))
 
 
+class Level(StrEnum):
+    """What an interval says of a difference from random reshuffling, by a margin."""
+
+    NOT_WORSE = "not worse by more than the margin"
+    WORSE = "worse by more than the margin"
+    NOT_KNOWN = "not known"
+
+    @classmethod
+    def of(cls, difference: Mean, margin: float) -> "Level":
+        """By the ends of the interval alone: the absence of evidence is not known."""
+        if difference.low > -margin:
+            return cls.NOT_WORSE
+        return cls.WORSE if difference.high < -margin else cls.NOT_KNOWN
+
+
 @dataclass(frozen=True)
 class Point:
     """One budget of a method's curve.
@@ -74,6 +90,7 @@ class Standing:
         at_half: accuracy minus random reshuffling's, both with half of the gradients of plain training at most.
         curve: cost and accuracy at each budget, the smallest first.
         num_seeds: paired.
+        has_goes: whether its times are of one go; otherwise only commit and the processor's name are known to agree.
     """
 
     method: str
@@ -86,6 +103,7 @@ class Standing:
     at_half: Mean
     curve: tuple[Point, ...]
     num_seeds: int
+    has_goes: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +140,17 @@ class Standings:
         """Whether seeds differ by more than a point of accuracy, or a percent of the loss."""
         return self.noise > self.measure.margin(self.full, 1.0)
 
+    def level(self, row: Standing) -> Level:
+        """Whether a method ends worse than random reshuffling after as many epochs."""
+        return Level.of(row.difference, self.margin)
+
     def row(self, method: str) -> Standing | None:
         """Of this method; None where it has not been run."""
         return next((row for row in self.rows if row.method == method), None)
 
     @classmethod
-    def of(cls, task: str, margin: float, runs: Sequence[BenchmarkRun]) -> Self:
-        """From the rows of this task; others are not looked at.
+    def of(cls, task: str, margin: float, runs: Sequence[BenchmarkRun], costs: Sequence[str] = COSTS) -> Self:
+        """From the rows of this task; others are not looked at. Savings are computed for these costs.
 
         Raises:
             LabError: random reshuffling has not been run at the full budget, or has diverged there.
@@ -148,14 +170,16 @@ class Standings:
         full, noise = float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else nan
         measure = of_task[0].measure
         margin = measure.margin(full, margin)
-        rows = [_standing(name, found, random, margin) for name, found in methods.items() if found is not None]
+        rows = [_standing(name, found, random, margin, costs) for name, found in methods.items() if found is not None]
         return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, random.step_size, measure)
 
 
-def all_standings(runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL) -> list[Standings]:
+def all_standings(
+    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL, costs: Sequence[str] = COSTS
+) -> list[Standings]:
     """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
     is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
-    return [Standings.of(task.name, task.margin, runs) for task in tasks if task.name in is_there]
+    return [Standings.of(task.name, task.margin, runs, costs) for task in tasks if task.name in is_there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,15 +239,21 @@ class _Results:
         return replace(self, runs={one: run for one, run in self.runs.items() if one[0] == _FULL_BUDGET})
 
     def is_timed_with(self, other: "_Results") -> bool:
-        """Whether all runs of a seed, of both methods, were made by the same code on the same machine.
+        """Whether all runs of a seed, of both methods, were made in one go.
 
-        Other clocks do not compare: neither between the methods, nor between the budgets of one curve.
+        Other clocks do not compare: neither between the methods, nor between the budgets of one curve. Rows of before
+        goes were named are compared if commit and processor are the same; `has_goes` tells them apart.
         """
-        origins: dict[int, set[tuple[str, str]]] = {}
+        origins: dict[int, set[tuple[str, ...]]] = {}
         for (_, seed), run in (*self.runs.items(), *other.runs.items()):
-            origins.setdefault(seed, set()).add((run.commit, run.machine))
+            origins.setdefault(seed, set()).add((run.go,) if run.go else (run.commit, run.machine))
         both = set(self.seeds) & set(other.seeds)
         return all(len(origins[seed]) == 1 for seed in both)
+
+    @property
+    def has_goes(self) -> bool:
+        """Whether every run names the go that it was made in."""
+        return all(run.go for run in self.runs.values())
 
 
 def _with_whole_longer_budgets(runs: Mapping[tuple[float, int], BenchmarkRun]) -> dict[tuple[float, int], BenchmarkRun]:
@@ -235,7 +265,7 @@ def _with_whole_longer_budgets(runs: Mapping[tuple[float, int], BenchmarkRun]) -
     return {(budget, seed): run for (budget, seed), run in runs.items() if budget not in partial}
 
 
-def _standing(name: str, found: _Results, random: _Results, margin: float) -> Standing | None:
+def _standing(name: str, found: _Results, random: _Results, margin: float, costs: Sequence[str]) -> Standing | None:
     seeds = sorted(set(found.seeds) & set(random.seeds))
     if not seeds or not found.is_full:
         return None
@@ -248,12 +278,12 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
         for budget, cost, taken, accuracy in zip(found.budgets, ours.cost, seconds, ours.accuracy, strict=True)
     ]
-    savings = {cost: saving(*both, margin) for cost, both in curves.items()}
+    savings = {cost: saving(*curves[cost], margin) for cost in costs}
     spent = {cost: float(a.cost[found.full].mean() / b.cost[random.full].mean()) for cost, (a, b) in curves.items()}
     if not found.full_runs.is_timed_with(random.full_runs):
         spent |= dict.fromkeys(CLOCKS, nan)
     if not found.is_timed_with(random):
-        savings |= dict.fromkeys(CLOCKS, UNKNOWN_SAVING)
+        savings |= {cost: UNKNOWN_SAVING for cost in costs if cost in CLOCKS}
     return Standing(
         name,
         found.step_size,
@@ -265,6 +295,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float) -> St
         Mean.of(at_half),
         tuple(points),
         len(seeds),
+        found.has_goes and random.has_goes,
     )
 
 

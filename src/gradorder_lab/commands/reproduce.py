@@ -8,18 +8,19 @@ from pathlib import Path
 from rich.console import Console
 
 from gradorder_lab import paper
-from gradorder_lab.commands.progress import ReproductionPlan
 from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.network import NeuralRecipe
 from gradorder_lab.runs import origin, processes, shipped, sweep
 from gradorder_lab.runs.recipe import Size, Workspace
-from gradorder_lab.runs.store import STORE, Store, only_one
+from gradorder_lab.runs.store import Store, only_one
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
 from gradorder_lab.show.page import page_of
-from gradorder_lab.show.tensorboard import TensorBoardLog
 from gradorder_lab.show.writing import write
+
+TABLE = "runs.parquet"
+"""The finished runs as one tidy table, beside the store."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -42,7 +43,7 @@ class Reproduction:
         data: directory with the original files of the data sets.
         device: as torch names it.
         threads: of each process.
-        tensorboard: directory for TensorBoard to read, or None.
+        verbose: print every claim and the short tables, too.
     """
 
     size: Size = "mini"
@@ -52,7 +53,7 @@ class Reproduction:
     data: Path | None = None
     device: str = "cpu"
     threads: int = 1
-    tensorboard: Path | None = None
+    verbose: bool = False
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
@@ -69,37 +70,25 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
 
 def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -> None:
     console = Console()
-    log = None if settings.tensorboard is None else TensorBoardLog(settings.tensorboard)
     facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
     facts |= {"processes": processes.num_launched()} if processes.num_launched() > 1 else {}
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
     with only_one(out), Store(out, facts) as store:
-        if log is not None:  # what an earlier call has left in the store
-            for recipe in recipes:
-                for seed, rows in store.rows(recipe).items():
-                    log.add(recipe, seed, rows)
-        _run(asked, settings, store, out, console=console, log=log)
+        _run(asked, settings, store, out, console=console)
         summary = Summary.of(store)
-    before = shipped.beside(out)
-    terminal.show(console, summary, asked, before)
-    page = write(page_of(summary, before=before), out)
-    console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", soft_wrap=True, highlight=False)
+    shipped.write_table(summary, out / TABLE)
+    page = page_of(summary, shipped_runs=shipped.beside(out))
+    terminal.show(console, page, settings.size, verbose=settings.verbose)
+    told = (f"Page: {write(page, out)}", f"Rows: {out / TABLE}")
+    console.print("", *told, sep="\n", soft_wrap=True, highlight=False)
 
 
 def _workspace(out: Path, settings: Reproduction) -> Workspace:
     return Workspace(out / "checkpoints", settings.data, settings.device, settings.threads)
 
 
-def _run(
-    asked: Sequence[Experiment],
-    settings: Reproduction,
-    store: Store,
-    out: Path,
-    *,
-    console: Console,
-    log: TensorBoardLog | None,
-) -> None:
+def _run(asked: Sequence[Experiment], settings: Reproduction, store: Store, out: Path, *, console: Console) -> None:
     seeds = {experiment.name: settings.seeds or experiment.seeds[settings.size] for experiment in asked}
     workspace = _workspace(out, settings)
     wanted = [(recipe, seeds[one.name]) for one in asked for recipe in one.recipes(settings.size)]
@@ -108,14 +97,11 @@ def _run(
         recipe.contents(settings.data)  # what is not there is said before anything is run
     num_asked = sum(num_seeds for _, num_seeds in wanted)
     num_finished = num_asked - sum(len(piece.recipes) for piece in pieces)
-    ReproductionPlan(settings.size, seeds, num_finished).save(out)
     with sweep.progress_bar(console) as progress:
         bar = progress.add_task("runs", total=num_asked, completed=num_finished)
 
-        def on_finished(run: sweep.Finished) -> None:
+        def on_finished(_: sweep.Finished) -> None:
             progress.advance(bar)
-            if log is not None:
-                log.add(run.recipe, run.seed, run.rows)
 
         try:
             sweep.run_all(pieces, store, jobs=settings.jobs, cluster=settings.cluster, on_finished=on_finished)

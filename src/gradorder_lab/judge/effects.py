@@ -17,16 +17,19 @@ Unit = Literal["fall", "excess", "points"]
 MARGINS: dict[Unit, float] = {"fall": 0.01, "excess": 0.05, "points": 0.5}
 """What "about the same" allows."""
 
-SMALLEST: dict[Unit, float] = {"fall": 0.001, "excess": 0.0, "points": 0.1}
-"""The smallest effect that matters."""
+SMALLEST: dict[Unit, float] = {"fall": 0.001, "excess": 0.05, "points": 0.1}
+"""The smallest effect that matters; on F - F* it begins where "about the same" ends."""
+
+_OF_WHAT: dict[Unit, str] = {
+    "fall": "of random's fall of F",
+    "excess": "of random's final F − F*",
+    "points": "of error",
+}
 
 LEVEL = 0.95
 
 MOVED = 0.01
 """The part of F - F* at the start that a run has to bring down to be a test of anything."""
-
-NEAR = 0.1
-"""What may be left of it at the end of a random warm-up."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Effect:
         num_seeds: paired seeds.
         loss_difference: the mean relative difference of F itself.
         unit: what it is measured by.
-        excess_factor: what makes an effect on F a share of random's F - F*, as in the rule's first version.
+        share_of: what a share is a share of, where the unit does not say it.
     """
 
     mean: float
@@ -51,7 +54,7 @@ class Effect:
     num_seeds: int
     loss_difference: float = float("nan")
     unit: Unit = "fall"
-    excess_factor: float = 1.0
+    share_of: str = ""
 
     @classmethod
     def of(cls, ours: Array, theirs: Array, scale: float = 1.0, unit: Unit = "fall") -> Self:
@@ -80,11 +83,10 @@ class Effect:
         error = half / student_width(self.num_seeds)
         return float(2 * special.stdtr(self.num_seeds - 1, -width / error))
 
-    def shown(self, value: float) -> str:
-        """One of its numbers with its unit, short at any size."""
-        if self.unit == "points":
-            return f"{value:+.2f} pt"
-        return f"{100 * value:+.2g}%" if abs(value) < 1 else f"{100 * value:+.0f}%"
+    @property
+    def of_what(self) -> str:
+        """What it is a share of, as "of random's fall of F"; of points, what they are points of."""
+        return self.share_of or _OF_WHAT[self.unit]
 
 
 def interval(values: Array) -> tuple[float, float]:
@@ -115,44 +117,39 @@ def effect(
     if runs is None:
         return None
     of_ours, of_theirs, of_random = (one[column] for one in runs)
-    end, fall = float(of_random.mean()), _fall(summary, random, column)
-    found = Effect.of(of_ours, of_theirs, end if unit == "excess" else fall, unit)
+    scale = float(of_random.mean()) if unit == "excess" else _fall(summary, random, column)
+    found = Effect.of(of_ours, of_theirs, scale, unit)
     relative = float((runs[0]["loss"] / runs[1]["loss"] - 1).mean()) if "loss" in runs[0] else float("nan")
-    return replace(found, loss_difference=relative, excess_factor=1.0 if unit == "excess" else fall / end)
+    of = "of full random's fall of the training loss" if column == "train_loss" else ""
+    return replace(found, loss_difference=relative, share_of=of)
 
 
-def effect_at_end(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
-    """How much lower a column of `ours` ended than that of `theirs`, as a share of its mean."""
+def effect_at_end(summary: Summary, ours: Recipe, theirs: Recipe, column: str, of: str) -> Effect | None:
+    """How much lower a column of `ours` ended than that of `theirs`, as a share of the mean of `theirs`."""
     runs = paired(summary, (ours, theirs))
     if runs is None:
         return None
-    return Effect.of(runs[0][column], runs[1][column], float(runs[1][column].mean()), "excess")
+    found = Effect.of(runs[0][column], runs[1][column], float(runs[1][column].mean()), "excess")
+    return replace(found, share_of=of)
 
 
 def effect_of_columns(
-    summary: Summary, recipe: Recipe, columns: tuple[str, str], *, scale: str, won: str
+    summary: Summary, recipe: Recipe, columns: tuple[str, str], *, scale: str, won: str, of: str
 ) -> Effect | None:
     """How much lower the first column is than the second, as a share of `scale`; the column `won` says where."""
     runs = summary.get(recipe)
     if runs is None:
         return None
     ours, theirs, scales = (runs.last[name] for name in (*columns, scale))
-    return replace(Effect.of(ours / scales, theirs / scales, unit="excess"), won=float(runs.last[won].mean()))
+    return replace(
+        Effect.of(ours / scales, theirs / scales, unit="excess"), won=float(runs.last[won].mean()), share_of=of
+    )
 
 
 def accuracy_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str) -> Effect | None:
     """How much lower the error of `ours` ended than that of `theirs`, in points; `column` is an accuracy in percent."""
     runs = paired(summary, (ours, theirs))
     return None if runs is None else Effect.of(-runs[0][column], -runs[1][column], unit="points")
-
-
-def cost_effect(summary: Summary, ours: Recipe, theirs: Recipe, column: str, share: float) -> Effect | None:
-    """How much less than `share` of what `theirs` spent `ours` did, as a share of what `theirs` spent."""
-    runs = paired(summary, (ours, theirs))
-    if runs is None:
-        return None
-    spent = runs[1][column]
-    return Effect.of(runs[0][column] / spent, share * np.ones_like(spent), unit="excess")
 
 
 def difference_of_effects(
@@ -172,19 +169,11 @@ def difference_of_effects(
 
 
 def not_moved(summary: Summary, random: Recipe) -> str:
-    """Why a comparison with this random run does not count: it hardly moved; empty where it did, or is missing."""
+    """Why a comparison with this random run cannot say anything: it hardly moved; empty if it did, or is missing."""
     left = part_left(summary, random)
     if left is None or 1 - left >= MOVED:
         return ""
     return f"random order brought F − F* down by {100 * (1 - left):.2g}% of its start; {MOVED:.0%} is needed"
-
-
-def not_near(summary: Summary, random: Recipe, warm_up: int) -> str:
-    """Why a comparison after this random warm-up does not count: it ends far from the optimum; empty as above."""
-    left = part_left(summary, random, warm_up)
-    if left is None or left < NEAR:
-        return ""
-    return f"the warm-up leaves {left:.0%} of F − F*; less than {NEAR:.0%} is needed"
 
 
 def part_left(summary: Summary, recipe: Recipe, epoch: float | None = None) -> float | None:

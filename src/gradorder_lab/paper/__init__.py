@@ -31,5 +31,5 @@ def claims(summary: Summary) -> list[Claim]:
 
 
 def in_number(names: Iterable[str]) -> list[str]:
-    """The names of claims, C2 before C10."""
-    return sorted(names, key=lambda name: int(name.removeprefix("C")))
+    """The names of claims, C2 before C10, C12a before C12b."""
+    return sorted(names, key=lambda name: (int(name.strip("Cabc")), name))

@@ -49,6 +49,7 @@ class Figure:
         y_label: of every panel.
         x_labels: column of the rows -> what to call it; the first is shown at first.
         is_log: whether y starts logarithmic.
+        is_against: whether differences from random are shown first, because bands would lie over everything.
         experiment: what fills it.
     """
 
@@ -61,6 +62,7 @@ class Figure:
     y_label: str = "F - F*"
     x_labels: Mapping[str, str] = field(default_factory=lambda: X_LABELS)
     is_log: bool = True
+    is_against: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.effects import effect, not_moved
+from gradorder_lab.judge.claims import Cell, Claim
+from gradorder_lab.judge.effects import effect, not_moved, part_left
 from gradorder_lab.paper.convex import FEWER_SEEDS, ORDERINGS, PER_STEP, ConvexRecipe, convex_settings
 from gradorder_lab.paper.experiment import Experiment, Figure, panel
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.step_sizes import SCHEDULES
 
 NAME = "synthetic-far"
-READINGS = ("far", "far by data")
-"""Whose coordinate decides between quartic and quadratic: the iterate's (the primary reading) or the example's."""
+READINGS = {"far": "quartic by the iterate's coordinate", "far by data": "quartic by the example's coordinate"}
+"""Problem -> whose coordinate decides between quartic and quadratic."""
 
 
 def far_recipe(problem: str, ordering: str, schedule: str) -> ConvexRecipe:
@@ -50,23 +50,22 @@ def far_from_optimum(summary: Summary) -> Claim:
         "C4",
         "Far from the optimum random order beats decreasing order.",
         tuple(_far_from_optimum(summary)),
-        brief="Far from the optimum: random beats decreasing order",
+        brief="Far away: random beats decreasing",
     )
 
 
-def _far_from_optimum(summary: Summary) -> Iterator[Comparison]:
-    for place, problem in enumerate(READINGS):
-        for number, schedule in enumerate(PER_STEP):
+def _far_from_optimum(summary: Summary) -> Iterator[Cell]:
+    for problem, reading in READINGS.items():
+        for schedule in PER_STEP:
             random, descending = (far_recipe(problem, ordering, schedule) for ordering in ("random", "descending"))
-            yield Comparison(
-                data=NAME,
-                what="random - descending",
-                reading=f"{problem}, {schedule}",
-                rank=len(PER_STEP) * place + number,
+            yield Cell(
+                part=(NAME,),
+                compared="random - descending",
+                reading=(reading, schedule),
                 kind="lower",
                 effect=effect(summary, random, descending, random=random),
                 untested=not_moved(summary, random),
-                first="primary" if place == number == 0 else "reading",
+                left=part_left(summary, random),
             )
 
 
@@ -77,7 +76,7 @@ ENTRIES = (
         recipes=lambda _: far_recipes(),
         claims={"C4": far_from_optimum},
         figures=far_figures,
-        tables=lambda _: [convex_settings(NAME, READINGS)],
+        tables=lambda _: [convex_settings(NAME, tuple(READINGS))],
         seeds=FEWER_SEEDS,
     ),
 )

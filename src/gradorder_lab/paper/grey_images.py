@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper import tuned_steps
 from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
@@ -40,13 +40,18 @@ GREY_NETS: dict[Size, tuple[str, ...]] = {
 GREY_EPOCHS: dict[Size, int] = {"mini": 6, "cpu": 10, "paper": 10}
 GREY_BATCH_SIZES = (128, 256)
 
-_READINGS = {("within", 0.0): 0, ("first", 0.0): 0, ("first dealt", 0.0): 1, ("first", LATE): 1}
-"""How the data is sorted, and the part of the run that is random -> the rank of the reading."""
+LAYOUTS = {
+    ("within", 0.0): tuned_steps.LAYOUT_OF["within"],
+    ("first", 0.0): tuned_steps.LAYOUT_OF["first"],
+    ("first dealt", 0.0): "sort first dealt, from epoch 0",
+    ("first", LATE): f"sort first contiguous, from {LATE} of the run on",
+}
+"""How the data is sorted, and the part of the run that is random -> the reading."""
 
 
-def readings_of(size: Size) -> dict[tuple[str, float], int]:
-    """Those that a size runs: the smallest has seeds enough for the primary ones only."""
-    return {reading: rank for reading, rank in _READINGS.items() if size != "mini" or rank == 0}
+def readings_of(size: Size) -> list[tuple[str, float]]:
+    """Those that a size runs: the smallest one has the literal readings only."""
+    return [reading for reading in LAYOUTS if size != "mini" or reading in {("within", 0.0), ("first", 0.0)}]
 
 
 def grey_recipe(  # noqa: PLR0917 - in the order of the paper's grids
@@ -130,52 +135,42 @@ def most_accurate(data: str, summary: Summary) -> Claim:
         f"{TITLES[data]}: mini ordered is best in train and test accuracy, for both nets and both batch sizes, sort "
         "within and sort first.",
         tuple(_most_accurate(data, size, summary)),
-        brief=f"{TITLES[data]}: mini ordered is the most accurate",
+        brief=f"{TITLES[data]}: mini ordered most accurate",
         note=f"Size {size}: {' and '.join(GREY_NETS[size])} net. The effect is the error of mini ordered "
-        "minus that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt, a late "
-        "start, and class-balanced random batches beside it are further ones. All methods have one step size here, "
-        f"{tuned_steps.UNTUNED}, which was chosen beforehand and tuned for none of them, full random included. "
-        f"{tuned_steps.step_size_answer(data, summary)}",
+        "minus that of the other, in points. Contiguous sort first from epoch 0 is the literal reading; dealt and a "
+        "late start are the others. One learning rate for all methods means "
+        f"{tuned_steps.UNTUNED}, which was tuned for none of them. {tuned_steps.step_size_answer(data, summary)}",
+        is_reduced=size == "mini",
     )
 
 
-def _most_accurate(data: str, size: Size, summary: Summary) -> Iterator[Comparison]:
+def _most_accurate(data: str, size: Size, summary: Summary) -> Iterator[Cell]:
     for net in GREY_NETS[size]:
         for batch_size in GREY_BATCH_SIZES:
-            cell = partial(grey_recipe, data, size, net, batch_size)
-            name = f"{net} net, batch {batch_size}"
-            for (sort, start), rank in readings_of(size).items():
-                *others, ours = (cell(variant, start) for variant in VARIANTS_BY_SORT[sort])
+            recipe = partial(grey_recipe, data, size, net, batch_size)
+            where = (f"{net} net", f"batch {batch_size}")
+            for sort, start in readings_of(size):
+                *others, ours = (recipe(variant, start) for variant in VARIANTS_BY_SORT[sort])
                 for theirs in others:
-                    yield from _grey_comparisons(summary, name, sort, ours, theirs, rank=rank)
+                    yield from _grey_cells(summary, where, sort, start, ours, theirs)
             if size != "mini":  # sort first has class-balanced batches: is it the balance or the order?
-                yield from _grey_comparisons(
-                    summary, name, "first", cell(("mini ordered", "first")), cell(BALANCED_RANDOM), rank=1, is_new=True
-                )
+                ours, theirs = recipe(("mini ordered", "first")), recipe(BALANCED_RANDOM)
+                yield from _grey_cells(summary, where, "first", 0.0, ours, theirs)
     if size != "mini":
-        yield from tuned_steps.comparisons(data, summary)
+        yield from tuned_steps.cells(data, summary)
 
 
-def _grey_comparisons(
-    summary: Summary,
-    cell: str,
-    sort: str,
-    ours: NeuralRecipe,
-    theirs: NeuralRecipe,
-    *,
-    rank: int,
-    is_new: bool = False,
-) -> Iterator[Comparison]:
-    balanced = ", class-balanced" if theirs.sort == "balanced" else ""
+def _grey_cells(  # noqa: PLR0917
+    summary: Summary, where: tuple[str, str], sort: str, start: float, ours: NeuralRecipe, theirs: NeuralRecipe
+) -> Iterator[Cell]:
+    balanced = " with class-balanced batches" if theirs.sort == "balanced" else ""
     for split in ("train", "test"):
-        yield Comparison(
-            data=f"{cell}, sort {sort.split(maxsplit=1)[0]}",
-            what=f"mini ordered - {theirs.method}{balanced}, {split} error",
-            reading=f"sort {sort}, from epoch {ours.start_epoch} of {ours.epochs}{balanced}",
-            rank=rank,
+        yield Cell(
+            part=(*where, f"sort {sort.partition(' ')[0]}", f"{split} error"),
+            compared=f"mini ordered - {theirs.method}{balanced}",
+            reading=(LAYOUTS[sort, start], tuned_steps.ONE_STEP),
             kind="lower",
             effect=accuracy_effect(summary, ours, theirs, f"{split}_accuracy"),
-            first="none" if is_new else "reading" if rank else "primary",
         )
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.effects import effect, not_moved, not_near
+from gradorder_lab.judge.claims import Cell, Claim
+from gradorder_lab.judge.effects import effect, not_moved, part_left
 from gradorder_lab.paper.convex import (
     FEWER_SEEDS,
     PROBLEM_NAMES,
     ConvexRecipe,
     convex_settings,
-    is_literal,
-    readings_of_data,
+    numbers_of,
+    problems,
 )
 from gradorder_lab.paper.experiment import Experiment, Figure, Table, panel
 from gradorder_lab.paper.switch import EPOCHS, WARM_UP, CountFrom
@@ -19,8 +19,6 @@ from gradorder_lab.runs.summary import Summary
 NAME = "selection"
 BATCH_FRACTIONS = (0.3, 0.6, 0.8)
 KEEPS = (0.18, 0.5, 0.8)
-SHOWN = (0.8, 0.5)
-"""S / n and q / S of the figure in the paper's text: the primary reading."""
 
 STEPS: tuple[tuple[str, CountFrom], ...] = (
     ("1/(1+t)", "start"),
@@ -91,6 +89,7 @@ def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom])
         panels=panels,
         num_columns=len(KEEPS),
         experiment=NAME,
+        is_against=True,
     )
 
 
@@ -100,49 +99,38 @@ def hardest_first(summary: Summary) -> Claim:
         "C6",
         "Data selection with the decreasing order beats data selection in random order, and beats no selection.",
         tuple(_hardest_first(summary)),
-        brief="Selection in decreasing order beats random and none",
-        note="Compared after equal epochs, as in the paper. The primary reading is the cell of its main figure, "
-        "S = 0.8 n, q = 0.5 S, with the first step size whose random epochs end near the optimum; every other cell "
-        "is a further reading.",
+        brief="Selection: decreasing beats random and none",
+        note="Compared after equal epochs, as in the paper. Beside each cell: the share of F − F* that the "
+        f"{WARM_UP} random epochs leave. It excludes nothing.",
     )
 
 
-def _hardest_first(summary: Summary) -> Iterator[Comparison]:
-    for data, problem, place in readings_of_data():
-        for number, step in enumerate(STEPS):
-            for cell in grid_cells():
-                rank = (cell != SHOWN) * 100 + place * len(STEPS) + number
-                is_first = is_literal(problem) and step == STEPS[0] and cell == SHOWN
-                yield from _against_all(summary, data, problem, step=step, cell=cell, rank=rank, is_first=is_first)
+def _hardest_first(summary: Summary) -> Iterator[Cell]:
+    for data, problem in problems():
+        for step in STEPS:
+            for sizes in grid_cells():
+                yield from _against_all(summary, data, problem, step, sizes)
 
 
 def _against_all(
-    summary: Summary,
-    data: str,
-    problem: str,
-    *,
-    step: tuple[str, CountFrom],
-    cell: tuple[float, float],
-    rank: int,
-    is_first: bool,
-) -> Iterator[Comparison]:
-    ours = selection_recipe(problem, "descending", step, cell)
+    summary: Summary, data: str, problem: str, step: tuple[str, CountFrom], sizes: tuple[float, float]
+) -> Iterator[Cell]:
+    ours = selection_recipe(problem, "descending", step, sizes)
     random_full = selection_recipe(problem, "random", step, None)
     others = {
-        "selection in random order": selection_recipe(problem, "random", step, cell),
+        "selection in random order": selection_recipe(problem, "random", step, sizes),
         "no selection, random": random_full,
         "no selection, descending": selection_recipe(problem, "descending", step, None),
     }
     for name, theirs in others.items():
-        yield Comparison(
-            data=data,
-            what=f"selection in decreasing order - {name}",
-            reading=f"{problem}, {step[0]} from the {step[1]}, S = {cell[0]} n, q = {cell[1]} S",
-            rank=rank,
+        yield Cell(
+            part=(data, f"S = {sizes[0]} n", f"q = {sizes[1]} S"),
+            compared=f"selection in decreasing order - {name}",
+            reading=(numbers_of(problem), step[0], f"t from the {step[1]}"),
             kind="lower",
             effect=effect(summary, ours, theirs, random=random_full),
-            untested=not_moved(summary, random_full) or not_near(summary, random_full, WARM_UP),
-            first="primary" if is_first else "reading",
+            untested=not_moved(summary, random_full),
+            left=part_left(summary, random_full, WARM_UP),
         )
 
 

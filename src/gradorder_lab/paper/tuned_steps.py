@@ -8,8 +8,8 @@ all methods, and each method with its own.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from gradorder_lab.judge.claims import Claim, Comparison, Outcome
-from gradorder_lab.judge.effects import accuracy_effect, paired
+from gradorder_lab.judge.claims import Cell, Claim, Outcome
+from gradorder_lab.judge.effects import Effect, accuracy_effect, paired
 from gradorder_lab.paper.experiment import Experiment, Table
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
@@ -22,11 +22,16 @@ NET, BATCH_SIZE = "2-layer", 128
 STEP_SIZES = (0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 """For every method; a choice at an edge is marked in the table."""
 
-OWN_STEPS = "each with its own step size"
+ONE_STEP = "one learning rate for all"
+RANDOMS_STEP = "full random's tuned learning rate for all"
+OWN_STEPS = "each with its own tuned learning rate"
 """The reading that tells an order from a larger step."""
 
+LAYOUT_OF = {"within": "sort within, from epoch 0", "first": "sort first contiguous, from epoch 0"}
+"""How sorted data become batches: the reading of each sort here."""
+
 UNTUNED = 0.1
-"""What the primary reading runs every method with."""
+"""The one learning rate that every method has without a search."""
 
 HELD_OUT = 0.1
 SORTS: tuple[Sort, ...] = ("within", "first")
@@ -68,21 +73,21 @@ def chosen_step_size(data: str, variant: Variant, summary: Summary) -> float | N
     return best_size({step: one["held_out_accuracy"].mean() for step, one in zip(STEP_SIZES, runs, strict=True)})
 
 
-def comparisons(data: str, summary: Summary) -> Iterator[Comparison]:
-    """Mini ordered against full and mini random, with step sizes that were searched."""
+def cells(data: str, summary: Summary) -> Iterator[Cell]:
+    """Mini ordered against full and mini random, with learning rates that were searched."""
     steps = {variant: chosen_step_size(data, variant, summary) for variant in VARIANTS}
     readings: dict[str, Mapping[Variant, float | None]] = {
-        "full random's step size for all": dict.fromkeys(VARIANTS, steps[RANDOM]),
+        RANDOMS_STEP: dict.fromkeys(VARIANTS, steps[RANDOM]),
         OWN_STEPS: steps,
     }
     for sort in SORTS:
         for reading, of_variant in readings.items():
             for theirs in (RANDOM, MINI_RANDOM):
                 for split in ("train", "test"):
-                    yield _tuned_comparison(data, summary, sort, theirs, split, of_variant, reading)
+                    yield _tuned_cell(data, summary, sort, theirs, split, of_variant, reading)
 
 
-def _tuned_comparison(  # noqa: PLR0917
+def _tuned_cell(  # noqa: PLR0917
     data: str,
     summary: Summary,
     sort: Sort,
@@ -90,21 +95,19 @@ def _tuned_comparison(  # noqa: PLR0917
     split: str,
     steps: Mapping[Variant, float | None],
     reading: str,
-) -> Comparison:
+) -> Cell:
     ours: Variant = ("mini ordered", sort)
     our_step, their_step = steps[ours], steps[theirs]
     found = None
     if our_step is not None and their_step is not None:
         pair = (tuned_recipe(data, ours, our_step), tuned_recipe(data, theirs, their_step))
         found = accuracy_effect(summary, *pair, f"{split}_accuracy")
-    return Comparison(
-        data=f"{NET} net, batch {BATCH_SIZE}, sort {sort}",
-        what=f"mini ordered - {theirs[0]}, {split} error",
-        reading=f"sort {sort}, {reading}",
-        rank=1,
+    return Cell(
+        part=(f"{NET} net", f"batch {BATCH_SIZE}", f"sort {sort}", f"{split} error"),
+        compared=f"mini ordered - {theirs[0]}",
+        reading=(LAYOUT_OF[sort], reading),
         kind="lower",
         effect=found,
-        first="none",
     )
 
 
@@ -120,23 +123,22 @@ def step_size_answer(data: str, summary: Summary) -> str:
     ours: Variant = ("mini ordered", "within")
     own = {variant: chosen_step_size(data, variant, summary) for variant in (RANDOM, ours)}
     untuned = dict.fromkeys(own, UNTUNED)
-    before, after = (_tuned_comparison(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
-    if before.effect is None or after.effect is None or after.outcome is None:
+    before, after = (_tuned_cell(data, summary, "within", RANDOM, "test", steps, "") for steps in (untuned, own))
+    says_before, says_after = before.outcome(), after.outcome()
+    if before.effect is None or after.effect is None or says_after is None:
         return "Whether the gain is the effect of a larger step is not known yet: no step size has been searched."
-    says = {Outcome.HOLDS: _SAYS[after.outcome], Outcome.OPEN: _SAYS[Outcome.OPEN]}.get(
-        before.outcome or Outcome.OPEN, "there is no gain to explain"
+    says = {Outcome.HOLDS: _SAYS[says_after], Outcome.OPEN: _SAYS[Outcome.OPEN]}.get(
+        says_before or Outcome.OPEN, "there is no gain to explain"
     )
     return (
-        f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before)}; with the step "
-        f"sizes that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort within, by "
-        f"{_points(after)}: {says}."
+        f"With {UNTUNED} for all, sort within changes full random's test error by {_points(before.effect)}; with "
+        f"the learning rates that held-out images choose, {own[RANDOM]} for full random and {own[ours]} for sort "
+        f"within, by {_points(after.effect)}: {says}."
     )
 
 
-def _points(comparison: Comparison) -> str:
-    effect = comparison.effect
-    assert effect is not None  # noqa: S101 - `step_size_answer` asks only where there is one
-    return f"{effect.shown(effect.mean)} [{effect.shown(effect.low)}, {effect.shown(effect.high)}]"
+def _points(effect: Effect) -> str:
+    return f"{effect.mean:+.2f} points ({effect.low:+.2f} to {effect.high:+.2f})"
 
 
 def tuned_tables(data: str, summary: Summary) -> list[Table]:

@@ -8,9 +8,12 @@ with which F falls in every epoch of every ordering of the paper while the step 
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
+from gradorder_lab.errors import LabError
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.recipe import Array
 
@@ -24,10 +27,12 @@ Read = Callable[[], tuple[Array, Array]]
 @cache
 def iris() -> tuple[Array, Array]:
     """150 flowers: features (150, 4), and the species as the number 0, 1 or 2, (150,)."""
-    from sklearn.datasets import load_iris  # noqa: PLC0415 - slow to load, and only iris needs it
-
-    found = load_iris()
-    return found.data.astype(np.float64), found.target.astype(np.float64)
+    package = find_spec("sklearn")  # its file alone: the package takes a second to load
+    if package is None or package.submodule_search_locations is None:
+        raise LabError('iris is in scikit-learn: pip install "gradorder[sklearn]"')
+    path = Path(package.submodule_search_locations[0]) / "datasets" / "data" / "iris.csv"
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    return table[:, :-1].copy(), table[:, -1].copy()
 
 
 @cache

@@ -6,7 +6,7 @@ A line is the end of one run, or a point of the curve of a recipe over its seeds
     statistic                        "end", "mean", or how far "low" and "high" (90% of the seeds) are from the mean
     seed, environment                of the run; empty for curves. The file's metadata has the environments
     row                              place in the curve; empty for ends
-    loss, excess, train_loss, ...    the columns of the rows, see `gradorder export`; empty where a run does not have it
+    loss, excess, train_loss, ...    the columns of the rows; empty where a run does not have it
 
 Of a run of a single row the curve says nothing that the ends do not, and of a loss beside its excess: neither is kept.
 
@@ -33,6 +33,7 @@ from pyarrow import parquet
 
 import gradorder_lab
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.origin import check_shippable
 from gradorder_lab.runs.recipe import Array, identified
 from gradorder_lab.runs.store import Store, has_runs
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
@@ -79,11 +80,19 @@ def _run_in(out: Path) -> Summary:
 
 
 def gathered(places: list[Path]) -> Summary:
-    """What all of these hold."""
+    """What all of these hold, to be shipped.
+
+    Raises:
+        LabError: a directory has no runs, or runs that must not be shipped: see `check_shippable`.
+    """
     for place in places:
         if not place.is_file() and not has_runs(place):
             raise LabError(f"{place} has no runs")
-    return reduce(Summary.with_others, [read_table(place) if place.is_file() else _run_in(place) for place in places])
+    found = [read_table(place) if place.is_file() else _run_in(place) for place in places]
+    for place, summary in zip(places, found, strict=True):
+        for facts in summary.environments if place.is_dir() else ():
+            check_shippable(facts)
+    return reduce(Summary.with_others, found)
 
 
 # ---- the table ----
@@ -158,37 +167,61 @@ def read_table(path: Path) -> Summary:
         LabError: the file is damaged or another one.
     """
     try:
-        return _from_table(parquet.ParquetFile(path).read())
+        with parquet.ParquetFile(path) as file:
+            return _from_file(file)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise LabError(f"{path} cannot be read as results: {error}") from error
 
 
-def _from_table(table: Any) -> Summary:  # noqa: ANN401
-    """The summary again: lines of one recipe and statistic stand together, so that a change of either ends a block."""
-    texts = [table[name].combine_chunks().dictionary_encode() for name in ("experiment", "settings", "statistic")]
-    starts = [0, *np.flatnonzero(np.any([np.diff(column.indices) for column in texts], axis=0)) + 1]
-    names = [name for name in table.column_names if name not in _ABOUT]
-    is_there = {name: table[name].is_valid().to_numpy(zero_copy_only=False) for name in names}
-    numbers = {name: table[name].to_numpy() for name in names}
-    seeds, environments = (
-        table[name].fill_null(NOT_NOTED).to_numpy().astype(np.int64) for name in ("seed", "environment")
-    )
+def _from_file(file: Any) -> Summary:  # noqa: ANN401
+    """The summary again: lines of one recipe and statistic stand together, so that a change of either ends a block.
+
+    Column by column: most columns are empty for most lines, and together they would take a quarter of a gigabyte.
+    """
+    about = file.read(columns=list(_ABOUT))
+    texts = [about[name].combine_chunks().dictionary_encode() for name in ("experiment", "settings", "statistic")]
+    changes = np.any([np.diff(_values(column.indices)) for column in texts], axis=0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist()]
+    lines = [slice(*ends) for ends in pairwise([*starts, len(about)])]
+    columns: list[dict[str, Array]] = [{} for _ in lines]
+    for name in (name for name in file.schema_arrow.names if name not in _ABOUT):
+        array = file.read(columns=[name])[name].combine_chunks()
+        numbers, is_there = _values(array), _is_valid(array)
+        for those, of_block in zip(lines, columns, strict=True):
+            if is_there[those.start]:
+                of_block[name] = numbers[those].copy()
+    seeds, environments = (_noted(about[name].combine_chunks()) for name in ("seed", "environment"))
     blocks = [
-        (identified(one["experiment"], one["revision"], json.loads(one["settings"])), one["statistic"], ends)
-        for one, ends in zip(
-            table.select(_ABOUT).take(starts).to_pylist(), pairwise([*starts, len(table)]), strict=True
-        )
+        (identified(one["experiment"], one["revision"], json.loads(one["settings"])), one["statistic"], *found)
+        for one, *found in zip(about.take(starts).to_pylist(), lines, columns, strict=True)
     ]
     recipes = {}
     for identity, of_recipe in groupby(blocks, key=lambda block: block[0]):
-        lines = {statistic: slice(*ends) for _, statistic, ends in of_recipe}
-        columns = {
-            statistic: {name: numbers[name][those].copy() for name in names if is_there[name][those.start]}
-            for statistic, those in lines.items()
-        }
-        end = lines[_END]
-        recipes[identity] = RecipeSummary(seeds[end], columns[_END], _bands(columns), environments[end])
-    return Summary(recipes, tuple(json.loads(table.schema.metadata[_ENVIRONMENTS])))
+        by_statistic = {statistic: (those, found) for _, statistic, those, found in of_recipe}
+        end, last = by_statistic[_END]
+        curves = {statistic: found for statistic, (_, found) in by_statistic.items()}
+        recipes[identity] = RecipeSummary(seeds[end], last, _bands(curves), environments[end])
+    return Summary(recipes, tuple(json.loads(file.schema_arrow.metadata[_ENVIRONMENTS])))
+
+
+def _noted(array: Any) -> NDArray[np.int64]:  # noqa: ANN401
+    """Whole numbers, with a mark in place of missing ones."""
+    return np.where(_is_valid(array), _values(array), NOT_NOTED).astype(np.int64)
+
+
+def _values(array: Any) -> NDArray[Any]:  # noqa: ANN401
+    """The numbers of an Arrow array, whatever stands in place of missing ones. Arrow's own way would load pandas."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(array.buffers()[1], dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def _is_valid(array: Any) -> NDArray[np.bool_]:  # noqa: ANN401
+    """Which of its numbers are there: one bit each."""
+    bits = array.buffers()[0]
+    if bits is None:
+        return np.ones(len(array), dtype=np.bool_)
+    unpacked = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
+    return unpacked[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def _bands(curves: Mapping[str, Mapping[str, Array]]) -> dict[str, Band]:

@@ -18,7 +18,8 @@ from gradorder_lab.benchmark.standings import GRADIENTS, Standings, all_standing
 from gradorder_lab.paper.experiment import Table
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.store import has_runs
-from gradorder_lab.show.standings import HEAD, LEGEND, cells, saving_text
+from gradorder_lab.show.standings import HEAD, LEGEND, NO_GO, cells, saving_text
+from gradorder_lab.training.network import CLOCK
 
 _LEAST, _MOST = 0.25, 4.0  # what is beyond is drawn at the edge
 
@@ -105,7 +106,7 @@ def benchmark_for(out: Path) -> Benchmark | None:
 @cache
 def _benchmark_in(path: Path, changed: int) -> Benchmark | None:  # noqa: ARG001 - another file after a change
     """Made once for all pages of a process: its intervals take a second."""
-    found = all_standings(read_rows(path))
+    found = all_standings(read_rows(path), costs=(GRADIENTS, CLOCK))
     if not found:
         return None
     plot = DotPlot.of(dots(found))
@@ -123,7 +124,7 @@ def _table(found: Iterable[Standings]) -> Table:
     return Table(
         name="benchmark-table",
         title="Cost to target, by the benchmark",
-        caption=LEGEND,
+        caption=f"{LEGEND} {NO_GO}: from rows that do not name their go; same commit and processor name.",
         header=("task", *HEAD),
         rows=tuple((one.task, *cells(row)) for one in found for row in by_saving(one.rows, GRADIENTS)),
         experiment="",

@@ -1,13 +1,10 @@
-"""A comparison on the page: its effect in words, and as a line of a forest plot.
-
-The axis of a forest plot is in multiples of the margin, which is drawn at ±1. It is linear around zero and logarithmic
-further out (inverse hyperbolic sine). Places on it run from 0 at the left to 100 at the right.
-"""
+"""The cells of a claim in words: one by one, and as the table of parts and readings that a claim is."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradorder_lab.judge.claims import Claim, Comparison
+from gradorder_lab.judge.claims import Cell, Claim, Outcome
 from gradorder_lab.judge.effects import Effect
 
 NEGLIGIBLE = 1e-6
@@ -17,83 +14,70 @@ _FEWEST_PERCENT = 1e-3
 _MOST_PERCENT = 1000
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-_LINEAR_TO = 0.1
-_EDGE = 200.0  # what is beyond is drawn there
-
-
-@dataclass(frozen=True)
-class ForestLine:
-    """Places of the marks; `claimed` is the part of the axis where the claim would have the effect."""
-
-    mean: float
-    low: float
-    high: float
-    claimed: tuple[float, float] | None
-
-    @classmethod
-    def of(cls, comparison: Comparison, effect: Effect) -> "ForestLine":
-        """The line of this comparison."""
-        mean, low, high = (effect_place(value / effect.margin) for value in (effect.mean, effect.low, effect.high))
-        parts = {"lower": (-_EDGE, 0.0), "equal": (-1.0, 1.0)}.get(comparison.kind)
-        return cls(mean, low, high, None if parts is None else (effect_place(parts[0]), effect_place(parts[1])))
-
 
 @dataclass(frozen=True)
 class Evidence:
-    """A comparison in words. Without numbers where its runs are missing."""
+    """A cell in words. Without numbers if its runs are missing."""
 
-    data: str
-    what: str
+    part: str
+    compared: str
     reading: str
-    is_primary: bool
     outcome: str = "missing"
     effect: str = "–"
+    of_what: str = ""
     interval: str = "–"
     remark: str = ""
     won: str = "–"
     num_seeds: int = 0
     loss_difference: str = "–"
-    line: ForestLine | None = None
+    left: str = "–"
     untested: str = ""
 
     @property
-    def shown(self) -> str:
+    def row(self) -> str:
         """As "synthetic: descending − random"."""
-        return f"{self.data}: {self.what}"
+        return f"{self.part}: {self.compared}"
 
     @classmethod
-    def of(cls, claim: Claim, comparison: Comparison) -> "Evidence":
-        """The numbers of this comparison."""
-        what = comparison.what.replace(" - ", " − ")
-        about = (comparison.data, what, comparison.reading, claim.is_primary(comparison))
-        effect, untested = comparison.effect, comparison.untested
+    def of(cls, claim: Claim, cell: Cell) -> "Evidence":
+        """The numbers of this cell."""
+        about = (", ".join(cell.part), cell.compared.replace(" - ", " − "), ", ".join(cell.reading) or "as stated")
+        effect = cell.effect
         if effect is None:
-            return cls(*about, outcome="does not count" if untested else "missing", untested=untested)
+            return cls(*about, outcome=str(claim.outcomes[cell] or "missing"), untested=cell.untested)
         return cls(
             *about,
-            outcome=str(claim.outcome_of(comparison) or "does not count"),
-            untested=untested,
+            outcome=str(claim.outcomes[cell]),
+            untested=cell.untested,
             effect=in_unit(effect, effect.mean),
+            of_what=effect.of_what,
             interval=interval_text(effect),
             remark=remark(effect),
             won=f"{effect.won:.0%}",
             num_seeds=effect.num_seeds,
             loss_difference=percent(effect.loss_difference),
-            line=ForestLine.of(comparison, effect),
+            left="–" if cell.left is None else percent(cell.left).removeprefix("+"),
         )
 
 
-def effect_place(margins: float) -> float:
-    """Where an effect lies that is so many times what "about the same" allows.
+@dataclass(frozen=True)
+class ClaimTable:
+    """Parts down, readings across; None where the two do not meet."""
 
-    >>> effect_place(0.0), effect_place(-math.inf), effect_place(1e9)
-    (50.0, 0.0, 100.0)
-    """
-    inside = min(max(margins, -_EDGE), _EDGE)
-    return round(50 + 50 * math.asinh(inside / _LINEAR_TO) / math.asinh(_EDGE / _LINEAR_TO), 2)
+    readings: tuple[str, ...]
+    rows: dict[str, tuple[Evidence | None, ...]]
+
+    @classmethod
+    def of(cls, evidence: Sequence[Evidence]) -> "ClaimTable":
+        """All cells of a claim, in their order."""
+        readings = tuple(dict.fromkeys(one.reading for one in evidence))
+        known = {(one.row, one.reading): one for one in evidence}
+        rows = dict.fromkeys(one.row for one in evidence)
+        return cls(readings, {row: tuple(known.get((row, reading)) for reading in readings) for row in rows})
 
 
-EFFECT_TICKS = {f"{times:+}×".replace("-", "−"): effect_place(times) for times in (-20, -1, 1, 20)}
+MARKS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✕", Outcome.OPEN: "?", Outcome.CANNOT_SAY: "–"}
+"""Outcome -> how it is drawn in the table."""
 
 
 def percent(share: float) -> str:

@@ -54,7 +54,7 @@ def first_view(figure: Figure) -> str:
     """How y is shown at first: logarithmic, linear, or against random, where curves lie too close or too many bands."""
     closeness = [_closeness(panel) for panel in figure.panels if panel.curves]
     is_crowded = any(len(panel.curves) >= _CROWD for panel in figure.panels)
-    if is_crowded or (closeness and max(closeness) < _CLOSE):
+    if figure.is_against or is_crowded or (closeness and max(closeness) < _CLOSE):
         return "against"
     return "log" if figure.is_log else "linear"
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement, first_verdict
+from gradorder_lab.judge.claims import Agreement, Claim, agreement
+from gradorder_lab.judge.where import verdict_text, where_it_holds
 from gradorder_lab.paper.experiment import Experiment, Figure, Table, largest_size
 from gradorder_lab.runs import shipped
 from gradorder_lab.runs.origin import CONTENT
@@ -14,27 +15,7 @@ from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.answer import answer
 from gradorder_lab.show.benchmark import Benchmark, benchmark_for
 from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
-from gradorder_lab.show.evidence import Evidence
-from gradorder_lab.show.headline import Headline, headline_of
-
-
-@dataclass(frozen=True)
-class DataVerdict:
-    """A claim on one data set.
-
-    Args:
-        data: its name.
-        verdict: on it.
-        evidence: the comparison that decides, None where it was not run or nothing counts.
-        exception: of what is partly reproduced, the further reading that keeps it from the whole.
-        untested: why the reading that was meant to be the primary one does not count; empty where it does.
-    """
-
-    data: str
-    verdict: Verdict
-    evidence: Evidence | None
-    exception: Evidence | None
-    untested: str
+from gradorder_lab.show.evidence import ClaimTable, Evidence
 
 
 @dataclass(frozen=True)
@@ -43,31 +24,48 @@ class ClaimRow:
 
     Args:
         claim: what it is of.
-        parts: data set by data set.
-        evidence: every comparison.
+        evidence: every cell.
         figures: name -> title of what shows it.
         command: fills in what is missing; empty where nothing is or nothing can.
-        first_verdict: that of the rule's first version where it differs, else None.
-        before: the claim by the results that come along, beside what was run in this directory.
+        shipped: the claim by the results that come along, restricted to the cells that were run in this directory;
+            None on a page of the shipped results.
     """
 
     claim: Claim
-    parts: tuple[DataVerdict, ...]
     evidence: tuple[Evidence, ...]
     figures: Mapping[str, str]
     command: str
-    first_verdict: Verdict | None
-    before: Claim | None
+    shipped: Claim | None
 
     @property
-    def deciding(self) -> DataVerdict | None:
-        """The claim on the data set that decides."""
-        return next((part for part in self.parts if part.data == self.claim.deciding_data), None)
+    def number(self) -> str:
+        """The claim's number: the lines of C12 share theirs."""
+        return self.claim.name.rstrip("abc")
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict with its size and its count."""
+        return verdict_text(self.claim)
+
+    @property
+    def where(self) -> str:
+        """Where it holds and where it does not."""
+        return where_it_holds(self.claim)
+
+    @property
+    def table(self) -> ClaimTable:
+        """Parts down, readings across."""
+        return ClaimTable.of(self.evidence)
+
+    @property
+    def shipped_text(self) -> str:
+        """The shipped verdict on the same cells."""
+        return "" if self.shipped is None else verdict_text(self.shipped)
 
     @property
     def agreement(self) -> Agreement | None:
-        """Whether both say the same."""
-        return None if self.before is None else agreement(self.claim.verdict, self.before.verdict)
+        """How many cells are decided alike here and in the shipped results."""
+        return None if self.shipped is None else agreement(self.claim, self.shipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,6 @@ class Page:
 
     answer: tuple[str, str, str]
     claims: tuple[ClaimRow, ...]
-    headline: Headline
     benchmark: Benchmark | None
     sections: tuple[Section, ...]
     coverage: Mapping[str, Coverage]
@@ -98,6 +95,11 @@ class Page:
     def has_data_hashes(self) -> bool:
         """Whether it is known what the runs were fed with."""
         return any(name.startswith(CONTENT) for name in self.facts)
+
+    @property
+    def has_shipped(self) -> bool:
+        """Whether the shipped results stand beside what was run here."""
+        return any(row.shipped is not None for row in self.claims)
 
     @property
     def figures(self) -> list[Figure]:
@@ -111,10 +113,10 @@ def page_in(out: Path) -> Page:
     return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
 
 
-def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summary | None = None) -> Page:
-    """All claims, all of the paper's figures and all experiments, run or not; `before` is what comes along."""
+def page_of(summary: Summary, benchmark: Benchmark | None = None, shipped_runs: Summary | None = None) -> Page:
+    """All claims, all of the paper's figures and all experiments, run or not; `shipped_runs` is what comes along."""
     claims = paper.claims(summary)
-    known = {} if before is None else {claim.name: claim for claim in paper.claims(before)}
+    known = {} if shipped_runs is None else {claim.name: claim for claim in paper.claims(shipped_runs)}
     coverage = {name: _coverage(one, summary) for name, one in paper.EXPERIMENTS.items()}
     sections = in_order(_drawn(summary, coverage))
     incomplete = {name for name, one in coverage.items() if one.num_run < one.num_recipes}
@@ -123,7 +125,6 @@ def page_of(summary: Summary, benchmark: Benchmark | None = None, before: Summar
     return Page(
         answer=answer(claims),
         claims=tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in claims),
-        headline=headline_of(summary),
         benchmark=benchmark,
         sections=sections,
         coverage=coverage,
@@ -140,30 +141,25 @@ def _drawn(summary: Summary, coverage: Mapping[str, Coverage]) -> list[Figure | 
     return drawn
 
 
-def _claim_row(claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], before: Claim | None) -> ClaimRow:
-    is_missing = any(one.effect is None and not one.untested for one in claim.comparisons)
-    first = first_verdict(claim)
+def _claim_row(claim: Claim, blocks: Sequence[Block], incomplete: Collection[str], known: Claim | None) -> ClaimRow:
     return ClaimRow(
         claim,
-        parts=tuple(_data_verdict(claim, data) for data in claim.data),
-        evidence=tuple(Evidence.of(claim, comparison) for comparison in claim.comparisons),
+        evidence=tuple(Evidence.of(claim, cell) for cell in claim.cells),
         figures={one.name: one.title for one in blocks if claim.name in one.claims},
-        command=command_for(_names_for(claim, incomplete)) if is_missing else "",
-        first_verdict=None if first == claim.verdict else first,
-        before=before,
+        command=command_for(_names_for(claim, incomplete)) if claim.count.missing else "",
+        shipped=None if known is None else same_cells(claim, known),
     )
+
+
+def same_cells(here: Claim, shipped_claim: Claim) -> Claim:
+    """The shipped claim with the cells that have been run here."""
+    return shipped_claim.only(cell for cell in here.cells if not cell.is_missing)
 
 
 def _names_for(claim: Claim, incomplete: Collection[str]) -> list[str]:
     """The experiments to run for it: the incomplete ones or, where only common seeds are missing, all."""
     names = [name for name, experiment in paper.EXPERIMENTS.items() if claim.name in experiment.claims]
     return [name for name in names if name in incomplete] or names
-
-
-def _data_verdict(claim: Claim, data: str) -> DataVerdict:
-    shown = (claim.headline_on(data), claim.exception_on(data))
-    evidence, exception = (None if one is None else Evidence.of(claim, one) for one in shown)
-    return DataVerdict(data, claim.verdict_on(data), evidence, exception, claim.untested_on(data))
 
 
 def _coverage(experiment: Experiment, summary: Summary) -> Coverage:

@@ -43,8 +43,10 @@ LEGEND = (
     "Time (the processor's) and example gradients to the target over those of random reshuffling, with the 95% "
     "interval over resampled seeds; gradients spent and accuracy at the full budget; accuracy minus that of random "
     "reshuffling, there and with half of plain training's gradients, with the 95% interval over paired seeds. A time "
-    "is unknown where the two were not run by the same code on the same machine."
+    "is unknown where the two were not run in one go (one invocation)."
 )
+NO_GO = "†"
+"""Marks a time of rows that do not name their go: same commit and processor name, but perhaps another host."""
 
 
 def legend(measure: Measure) -> str:
@@ -72,7 +74,7 @@ def cells(row: Standing, measure: Measure = ACCURACY) -> list[str]:
     return [
         unmarked(row.method),
         f"{row.step_size:g}" + (" (edge)" if row.is_at_edge else ""),
-        saving_text(row.savings[CLOCK]),
+        time_text(row, saving_text(row.savings[CLOCK])),
         saving_text(row.savings[GRADIENTS]),
         f"{row.spent[GRADIENTS]:.2f}",
         measure.told(row.accuracy).removesuffix("%"),
@@ -95,6 +97,14 @@ def saving_text(saving: Saving) -> str:
         return "unknown"
     ends = f"({_share(saving.low, is_bound=saving.low_is_bound)} to {_share(saving.high)})"
     return f"{_share(saving.share, is_bound=saving.is_bound)} {ends}" if isfinite(saving.low) else NOT_REACHED
+
+
+def time_text(row: Standing, text: str) -> str:
+    """A time as text, marked if its rows do not name the go that they were made in."""
+    if "nan" in text:
+        return "–"
+    is_time = row.method != BASELINE and any(letter.isdigit() for letter in text)
+    return f"{text}{NO_GO}" if is_time and not row.has_goes else text
 
 
 def _share(share: float, *, is_bound: bool = False) -> str:
@@ -172,8 +182,8 @@ def _why_unknown(row: Standing) -> str:
             "Ask again with a smaller --budget, or fewer --epochs."
         )
     return (
-        f"{unmarked(row.method)} and {BASELINE} were not run by the same code on the same machine, so their times "
-        "cannot be compared. Ask again with another --out."
+        f"{unmarked(row.method)} and {BASELINE} were not run in one go, so their times cannot be compared. "
+        "Ask again with another --out."
     )
 
 

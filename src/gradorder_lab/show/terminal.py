@@ -1,6 +1,4 @@
-"""Tables for the terminal."""
-
-from collections.abc import Sequence
+"""What the commands print: the verdicts on one screen, tables, the list of experiments."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -8,11 +6,11 @@ from rich.padding import Padding
 from rich.table import Table
 
 from gradorder_lab import paper
-from gradorder_lab.judge.claims import Agreement, Claim, Verdict, agreement
+from gradorder_lab.judge.claims import Claim, Verdict
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.experiment import Table as TableData
 from gradorder_lab.runs.recipe import SIZES, Size
-from gradorder_lab.runs.summary import Summary
+from gradorder_lab.show.page import ClaimRow, Page
 
 _STYLES = {
     Verdict.REPRODUCED: "green",
@@ -23,58 +21,101 @@ _STYLES = {
 }
 
 
+_MARKS = {
+    Verdict.REPRODUCED: "✓",
+    Verdict.PARTLY: "◐",
+    Verdict.NOT_REPRODUCED: "✕",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.NOT_TESTED: "–",
+}
+
 _FEW_ROWS = 8
 """Longer tables are for the page."""
 
-
-def show(console: Console, summary: Summary, asked: Sequence[Experiment], before: Summary | None = None) -> None:
-    """What the experiments asked for have shown here, and apart from it what was run before, if anything was."""
-    for one in (one for experiment in asked for one in experiment.tables(summary) if is_short(one)):
-        console.print(table(one), Padding(escape(one.caption), (0, 0, 1, 0)), highlight=False)
-    names = {name for experiment in asked for name in experiment.claims}
-    here = [claim for claim in paper.claims(summary) if claim.name in names]
-    console.print("[bold]Run here[/]", highlight=False)
-    for claim in here:
-        show_claim(console, claim)
-    if before is not None:
-        console.print()
-        console.print(both(here, paper.claims(before)))
+_BY_CONSTRUCTION = (
+    "On convex problems the shipped runs include the seeds run here, and size mini has the few seeds that were known "
+    "to give the same verdicts. So agreement is partly by construction."
+)
 
 
-def is_short(data: TableData) -> bool:
-    """Whether a table is for the terminal: longer ones, and those that only say how it is run, are for the page."""
-    return len(data.rows) <= _FEW_ROWS and data.num_labels < len(data.header) and not data.name.endswith("-settings")
+def show(console: Console, page: Page, size: Size, *, verbose: bool = False) -> None:
+    """One screen: every claim here and as shipped, what was not requested, and the answer in three sentences."""
+    if verbose:
+        _show_details(console, page)
+    console.print(verdict_table(page), highlight=False)
+    told = ["18/22: the claim holds in 18 of the 22 cells (part x reading) that can say something."]
+    if page.has_shipped:
+        told.append(_BY_CONSTRUCTION)
+    told += _not_requested(page, size)
+    for line in (*told, "", *page.answer):
+        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith(" "))  # a command stays whole
 
 
-def both(here: Sequence[Claim], before: Sequence[Claim]) -> Table:
-    """The verdicts of what was just run beside those of the results that come along."""
-    known = {claim.name: claim for claim in before}
-    shown = Table(title="Run here, and run before (the results that come along)", title_justify="left", box=None)
-    for name in ("claim", "here", "seeds", "before", "seeds", "together"):
-        shown.add_column(name, justify="right" if name == "seeds" else "left", no_wrap=True)
-    for claim in here:
-        other = known[claim.name]
-        found = agreement(claim.verdict, other.verdict)
-        shown.add_row(
-            claim.name,
-            _short_verdict(claim.verdict),
-            str(claim.num_seeds),
-            _short_verdict(other.verdict),
-            str(other.num_seeds),
-            _TOGETHER[found],
-        )
+def verdict_table(page: Page) -> Table:
+    """The claims that were run, with count and seeds, and the shipped verdict on the same cells.
+
+    "Agree" counts, of the cells that hold or fail in both, those that do so alike.
+    """
+    heads = ("here", "seeds", "shipped", "agree") if page.has_shipped else ("verdict", "seeds")
+    shown = Table(box=None, padding=(0, 2, 0, 0), title="The claims of the paper", title_justify="left")
+    shown.add_column("claim", no_wrap=True)
+    shown.add_column("")
+    for head in heads:
+        shown.add_column(head, no_wrap=True, justify="right" if head == "seeds" else "left")
+    for row in page.claims:
+        if _is_requested(row.claim, page):
+            shown.add_row(*_cells(row)[: 2 + len(heads)])
     return shown
 
 
-_TOGETHER = {
-    Agreement.AGREES: "[green]they agree[/]",
-    Agreement.OPEN: "[dim]one or both cannot say[/]",
-    Agreement.DIFFERS: "[red]they differ[/]",
-}
+def _cells(row: ClaimRow) -> list[str]:
+    claim, found, shipped = row.claim, row.agreement, row.shipped
+    seeds = "-".join(str(number) for number in dict.fromkeys(claim.seeds)) if claim.judged else ""
+    reduced = " (at reduced size)" if claim.is_reduced and claim.judged else ""
+    here = _coloured(claim.verdict) + _counted(claim)
+    there = "" if shipped is None else f"[{_STYLES[shipped.verdict]}]{_MARKS[shipped.verdict]}[/]{_counted(shipped)}"
+    agree = "" if found is None or not found.decided else f"{found.alike}/{found.decided}"
+    style = "red" if found is not None and found.alike < found.decided else "default"
+    return [claim.name, escape(claim.brief) + reduced, here, seeds, there, f"[{style}]{agree}[/]"]
 
 
-def _short_verdict(verdict: Verdict) -> str:
-    return _coloured(verdict).replace(" at this size", "")
+def _counted(claim: Claim) -> str:
+    count = claim.count
+    return f" {count.holds}/{count.judged}" if count.judged else ""
+
+
+def _is_requested(claim: Claim, page: Page) -> bool:
+    """Whether an experiment that tests it has been run."""
+    return any(claim.name in one.experiment.claims for one in page.coverage.values() if one.num_run)
+
+
+def _not_requested(page: Page, size: Size) -> list[str]:
+    """What was not run, of that which this size has, and the command for it."""
+    names = [name for name, one in page.coverage.items() if not one.num_run and one.experiment.recipes(size)]
+    if not names:
+        return []
+    claims = [row.claim.name for row in page.claims if not _is_requested(row.claim, page)]
+    told = f"Not requested: {', '.join(names)}" + (f" (claims {', '.join(claims)})" if claims else "")
+    return [f"{told}. To run them:", f"  gradorder reproduce {' '.join(names)} --size {size}"]
+
+
+def _show_details(console: Console, page: Page) -> None:
+    """The short tables, and every claim in a paragraph."""
+    tables = [block.table for section in page.sections for block in section.blocks if block.table is not None]
+    for one in tables:
+        if is_short(one):
+            console.print(table(one), Padding(escape(one.caption), (0, 0, 1, 0)), highlight=False)
+    for row in page.claims:
+        if row.claim.judged:
+            verdict = escape(row.verdict_text.removeprefix(row.claim.verdict))
+            head = f"[bold]{row.claim.name}[/] {_coloured(row.claim.verdict)}{verdict}. {escape(row.claim.text)}"
+            console.print(head, Padding(escape(row.where), (0, 0, 1, 4)), highlight=False)
+
+
+def is_short(data: TableData) -> bool:
+    """Whether a table is for the terminal: not a long one, nor one without numbers, nor one of settings."""
+    has_numbers = any(cell not in {"-", "–", ""} for row in data.rows for cell in row[data.num_labels :])
+    return len(data.rows) <= _FEW_ROWS and has_numbers and not data.name.endswith("-settings")
 
 
 def table(data: TableData) -> Table:
@@ -90,29 +131,8 @@ def table(data: TableData) -> Table:
     return shown
 
 
-def show_claim(console: Console, claim: Claim) -> None:
-    """The verdict, then data set by data set: the effect furthest from the claim, its interval, the seeds won."""
-    holds, readings = claim.readings
-    counted = f" (holds in {holds} of {readings} readings)" if readings else ""
-    console.print(f"[bold]{claim.name}[/] {_coloured(claim.verdict)}{counted}: {claim.text}", highlight=False)
-    for data in claim.data:
-        untested = claim.untested_on(data)
-        why = f"; the first reading does not count: {escape(untested)}" if untested else ""
-        text = f"{data}: {_coloured(claim.verdict_on(data))}{_effect_text(claim, data)}{why}"
-        console.print(Padding(text, (0, 0, 0, 4)), highlight=False)
-
-
-def _effect_text(claim: Claim, data: str) -> str:
-    comparison = claim.headline_on(data)
-    if comparison is None or comparison.effect is None:
-        return ""
-    effect = comparison.effect
-    interval = escape(f"[{effect.shown(effect.low)}, {effect.shown(effect.high)}]")  # no markup
-    return f", {effect.shown(effect.mean)} {interval}, {effect.won:.0%} of {effect.num_seeds} seeds"
-
-
 def _coloured(verdict: Verdict) -> str:
-    return f"[{_STYLES[verdict]}]{verdict}[/]"
+    return f"[{_STYLES[verdict]}]{_MARKS[verdict]} {verdict}[/]"
 
 
 # ---- `gradorder list` ----

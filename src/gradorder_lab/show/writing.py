@@ -8,14 +8,12 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gradorder_lab.judge.claims import WHY_REVISED
-from gradorder_lab.judge.effects import MARGINS, MOVED, NEAR, SMALLEST
+from gradorder_lab.judge.effects import MARGINS, MOVED, SMALLEST
 from gradorder_lab.runs.whole_file import write_whole
 from gradorder_lab.show.benchmark import COST_TICKS, cost_place
 from gradorder_lab.show.chapters import command_for
-from gradorder_lab.show.evidence import EFFECT_TICKS
+from gradorder_lab.show.evidence import MARKS
 from gradorder_lab.show.figure_data import figure_data
-from gradorder_lab.show.headline import quantity
 from gradorder_lab.show.page import Page
 
 PAGE = "index.html"
@@ -27,33 +25,22 @@ def write(page: Page, out: Path) -> Path:
     return write_whole(out / PAGE, render_page(page))
 
 
-def render_page(page: Page, *, live_version: str | None = None, whole: bool = True) -> str:
-    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`.
-
-    Args:
-        page: what stands on it.
-        live_version: of a page that asks its server for newer versions of itself; None for a page on its own.
-        whole: without it plotly is left out, for a page that has it already.
-    """
+def render_page(page: Page) -> str:
+    """The page as HTML. Whatever comes from data is escaped: by the template, and within JSON by `tojson`."""
     return template("page.html.j2").render(
         page=page,
         data=figure_data(page.figures),
-        ticks=EFFECT_TICKS,
         cost_ticks=COST_TICKS,
         cost_place=cost_place,
         margins=MARGINS,
+        marks=MARKS,
         smallest=SMALLEST,
         moved=MOVED,
-        near=NEAR,
-        why_revised=WHY_REVISED,
-        quantity=quantity,
         command_for=command_for,
         style=own_text("page.css"),
         script=own_text("page.js"),
-        live_script=own_text("live.js"),
-        live_version=live_version,
         # packed as it is kept: the browser unpacks it
-        plotly=base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode() if whole else "",
+        plotly=base64.b64encode(_file("plotly-basic.min.js.gz").read_bytes()).decode(),
     )
 
 

@@ -13,6 +13,8 @@ from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.standard_tasks import ALL
 from gradorder_lab.benchmark.task import Task
+from gradorder_lab.errors import LabError
+from gradorder_lab.runs import origin
 from gradorder_lab.runs.store import Store
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "benchmark.py"
@@ -62,6 +64,16 @@ def test_what_is_not_known_is_refused(script, given, message, monkeypatch, capsy
     assert message in capsys.readouterr().err
 
 
+def test_a_dirty_tree_runs_nothing(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_commit", lambda: "abc-dirty")
+    monkeypatch.setattr(
+        sys, "argv", ["benchmark.py", "--out", str(tmp_path), "--results", str(tmp_path / "rows.parquet")]
+    )
+    with pytest.raises(LabError, match="clean commit"):
+        script.main()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_groups_of_methods(script, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmark.py", "--methods", "all"])
     assert script.arguments().methods == tuple(METHODS)
@@ -74,6 +86,7 @@ def test_it_announces_runs_and_joins(script, tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "own.npz", x_train=inputs[:300], y_train=labels[:300], x_test=inputs[300:], y_test=labels[300:])
     task = Task("tiny", str(tmp_path / "own.npz"), "2-layer", epochs=2, batch_size=30, step_sizes=(0.05,))
     monkeypatch.setattr(script, "KNOWN", {"tiny": task})
+    monkeypatch.setattr(origin, "_commit", lambda: "abc")
     monkeypatch.setattr(script, "join", lambda path, places: rows.join(path, places, [task]))
     files = ["--out", str(tmp_path / "out"), "--results", str(tmp_path / "rows.parquet")]
     monkeypatch.setattr(

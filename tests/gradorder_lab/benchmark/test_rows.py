@@ -24,7 +24,15 @@ from gradorder_lab.errors import LabError
 from gradorder_lab.runs.store import Store
 
 TASK = Task("named", "terrain", "2-layer", epochs=10)
-FACTS = {"machine": "a processor", "torch": "2.0", "python": "3.11", "commit": "abc", "threads": 1}
+FACTS = {
+    "machine": "a processor",
+    "torch": "2.0",
+    "python": "3.11",
+    "commit": "abc",
+    "threads": 1,
+    "host": "h",
+    "go": "g",
+}
 
 
 def add(store, seed, *, task=TASK, budget=0.5, started=0.0, accuracy=90.0):
@@ -81,6 +89,27 @@ def test_a_new_row_counts_and_what_a_changed_task_had_is_left_out(tmp_path):
     assert with_new_rows([old], [replace(new, seed=3, revision=99)]) == [replace(new, seed=3, revision=99)]
 
 
+@pytest.mark.parametrize("changes", [{"commit": "abc-dirty"}, {"commit": None}, {"host": ""}, {"go": ""}])
+def test_rows_of_a_dirty_tree_or_of_nowhere_are_not_shipped(tmp_path, changes):
+    path, out = tmp_path / "rows.parquet", tmp_path / "out"
+    with Store(out, FACTS | changes) as store:
+        add(store, 0)
+    with pytest.raises(LabError, match="shipped"):
+        join(path, [out], [TASK])
+    assert not path.exists()
+
+
+def test_rows_name_their_host_and_their_go_and_older_rows_do_not(tmp_path):
+    with Store(tmp_path, FACTS) as store:
+        add(store, 0)
+        (new,) = runs_in(store, [TASK])
+    assert (new.host, new.go) == ("h", "g")
+    rows = read_rows(Path(__file__).parents[3] / "results" / BENCHMARK_RESULTS)
+    old = [run for run in rows if not run.go]
+    assert all(run.host for run in rows if run.go)
+    assert all(not run.commit.endswith("-dirty") for run in rows if run not in old)
+
+
 def test_what_holds_no_rows_is_refused(tmp_path):
     with pytest.raises(LabError, match="has no runs"):
         join(tmp_path / "rows.parquet", [tmp_path], [TASK])
@@ -93,5 +122,7 @@ def test_shipped_rows_are_of_tasks_and_methods_as_they_are_now():
     """So that `known` rows are not run again; and names can be listed with commas between them."""
     rows = read_rows(Path(__file__).parents[3] / "results" / BENCHMARK_RESULTS)
     assert {run.method for run in rows} <= set(METHODS)
-    assert len(rows) == sum(len(rows_of_task(task, rows)) for task in standard_tasks.ALL)
+    assert {run.revision for run in rows} <= {6, CompareRecipe.revision}  # 6: another schedule in parts of an epoch
+    current = [replace(run, revision=CompareRecipe.revision) for run in rows]
+    assert len(rows) == sum(len(rows_of_task(task, current)) for task in standard_tasks.ALL)
     assert not [name for name in METHODS if "," in name]

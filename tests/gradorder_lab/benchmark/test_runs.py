@@ -224,7 +224,7 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
 
 
 def answer_of(told):
-    return " ".join(told.split()).partition("on the same machine. ")[2].partition(" To know this")[0]
+    return " ".join(told.split()).partition("(one invocation). ")[2].partition(" To know this")[0]
 
 
 def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys):

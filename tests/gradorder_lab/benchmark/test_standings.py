@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
-from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Level, Mean, Standings, all_standings, by_saving
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.show.standings import cells, difference_text, does_it_pay, heading, show_standings, warnings
@@ -55,11 +55,53 @@ def test_times_are_unknown_where_one_run_was_made_by_other_code_or_elsewhere(oth
     assert np.isnan(found.savings["wall_seconds"].share)
     assert [cost for cost in COSTS if np.isnan(found.spent[cost])] == ["processor_seconds", "wall_seconds"]
     assert found.savings["forward_passes"] == together.savings["forward_passes"]
-    assert does_it_pay(apart).startswith("Not known: recommended and random reshuffling were not run by the same code")
+    assert does_it_pay(apart).startswith("Not known: recommended and random reshuffling were not run in one go")
     # what the full budget takes needs only the runs at the full budget
     short = standings(rows_of(BASELINE, PLAIN), [replace(ours[0], **other), *ours[1:]]).row(RECOMMENDED)
     assert short.spent == together.spent
     assert cells(short)[2] == "unknown"
+
+
+def in_go(rows, name):
+    return [replace(one, go=name, host="h") for one in rows]
+
+
+def test_times_are_compared_within_one_go_only():
+    """The same commit on the same processor is not enough: another go may have had another host or other work."""
+    ours, plain = rows_of(RECOMMENDED, PLAIN, cost=0.5), rows_of(BASELINE, PLAIN)
+    together = standings(in_go(plain, "a"), in_go(ours, "a")).row(RECOMMENDED)
+    apart = standings(in_go(plain, "a"), in_go(ours, "b")).row(RECOMMENDED)
+    mixed = standings(plain, in_go(ours, "b")).row(RECOMMENDED)
+    assert together.has_goes
+    assert together.savings["processor_seconds"].share == pytest.approx(0.5)
+    assert "†" not in cells(together)[2]
+    for found in (apart, mixed):
+        assert np.isnan(found.savings["processor_seconds"].share)
+        assert np.isnan(found.spent["processor_seconds"])
+        assert found.savings[GRADIENTS] == together.savings[GRADIENTS]
+
+
+def test_times_of_rows_without_a_go_are_marked():
+    found = standings(rows_of(BASELINE, PLAIN), rows_of(RECOMMENDED, PLAIN, cost=0.5)).row(RECOMMENDED)
+    assert not found.has_goes
+    assert cells(found)[2].endswith("†")
+    assert "†" not in cells(found)[3]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-0.09, 0.3, Level.NOT_WORSE),
+        (-0.09, -0.01, Level.NOT_WORSE),  # behind beyond noise, and by less than the margin
+        (-0.3, -0.11, Level.WORSE),
+        (-0.3, -0.05, Level.NOT_KNOWN),
+        (-0.3, 0.3, Level.NOT_KNOWN),  # no evidence is not evidence of no difference
+        (-np.inf, np.inf, Level.NOT_KNOWN),
+        (np.nan, np.nan, Level.NOT_KNOWN),
+    ],
+)
+def test_level_is_told_by_the_interval_alone(low, high, expected):
+    assert Level.of(Mean((low + high) / 2, low, high), 0.1) == expected
 
 
 def test_times_of_one_curve_are_of_one_machine_and_seeds_may_be_of_several():

@@ -1,3 +1,5 @@
+"""The rule on rows that were made so that the verdict is known: all hold, some, none, open, cannot say."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -6,16 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gradorder_lab.judge.claims import Agreement, Claim, Comparison, Outcome, Verdict, agreement, first_verdict, weakest
+from gradorder_lab.judge.claims import Agreement, Cell, Claim, Count, Outcome, Verdict, agreement, counted
 from gradorder_lab.judge.effects import Effect, interval
 
 
-def effect(low, high, won=0.5):
-    return Effect(mean=(low + high) / 2, low=low, high=high, won=won, num_seeds=100)
+def effect(low, high, won=0.5, **settings):
+    return Effect(mean=(low + high) / 2, low=low, high=high, won=won, num_seeds=100, **settings)
 
 
-def compared(kind, found, *, is_primary=True, data="here", **settings):
-    return Comparison(data, "a - b", f"reading {is_primary}", 0 if is_primary else 1, kind, found, **settings)
+def cell(kind, found, *, part=("here",), reading=("a reading",), **settings):
+    return Cell(part, "a - b", reading, kind, found, **settings)
+
+
+def claim_of(*cells):
+    """Cells that differ in their part, whatever they were given."""
+    return Claim("C0", "a claim", tuple(replace(one, part=(str(place),)) for place, one in enumerate(cells)))
+
+
+# ---- effects ----
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40))
@@ -33,7 +43,7 @@ def test_one_seed_says_nothing():
     found = Effect.of(np.array([1.0]), np.array([2.0]), scale=1.0)
     assert (found.low, found.high) == (-np.inf, np.inf)
     for kind in ("lower", "equal", "different"):
-        assert compared(kind, found).outcome == Outcome.OPEN
+        assert cell(kind, found).outcome() == Outcome.OPEN
 
 
 def test_an_effect_is_paired_and_relative():
@@ -43,13 +53,18 @@ def test_an_effect_is_paired_and_relative():
     assert (found.won, found.num_seeds) == (1.0, 3)
 
 
+# ---- one cell ----
+
+
 @pytest.mark.parametrize(
     ("kind", "low", "high", "won", "outcome"),
     [
         ("lower", -0.4, -0.1, 0.9, Outcome.HOLDS),
         ("lower", -1e-9, -1e-10, 0.9, Outcome.FAILS),  # on the claimed side, and too small to matter
         ("lower", -0.0015, -0.0001, 0.9, Outcome.OPEN),  # on the claimed side, and perhaps large enough
+        ("lower", -0.0019, -0.0003, 0.9, Outcome.HOLDS),  # the effect matters, though one end of the interval does not
         ("lower", 1e-10, 1e-9, 0.1, Outcome.FAILS),
+        ("lower", 0.0001, 0.0017, 0.1, Outcome.FAILS),  # on the other side, at any size
         ("lower", 0.1, 0.4, 0.1, Outcome.FAILS),
         ("lower", -0.0009, 0.0009, 0.5, Outcome.FAILS),  # nothing that matters is left
         ("lower", -0.01, 0.01, 0.5, Outcome.OPEN),
@@ -67,166 +82,141 @@ def test_an_effect_is_paired_and_relative():
         ("always", -0.4, -0.1, 0.99, Outcome.FAILS),
     ],
 )
-def test_one_comparison(kind, low, high, won, outcome):
-    assert compared(kind, effect(low, high, won)).outcome == outcome
+def test_one_cell(kind, low, high, won, outcome):
+    assert cell(kind, effect(low, high, won)).outcome() == outcome
 
 
-HOLDS, FAILS, OPEN = effect(-0.4, -0.1), effect(0.1, 0.4), effect(-0.4, 0.1)
+@pytest.mark.parametrize(("unit", "margin"), [("fall", 0.01), ("excess", 0.05), ("points", 0.5)])
+def test_the_margin_decides_about_the_same(unit, margin):
+    inside, outside = (effect(0.99 * size, size, unit=unit) for size in (0.9 * margin, 1.1 * margin))
+    assert claim_of(cell("equal", inside)).verdict == Verdict.REPRODUCED
+    assert claim_of(cell("equal", outside)).verdict == Verdict.NOT_REPRODUCED
+    across = effect(0.9 * margin, 1.1 * margin, unit=unit)
+    assert claim_of(cell("equal", across)).verdict == Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("unit", "smallest"), [("fall", 0.001), ("excess", 0.05), ("points", 0.1)])
+def test_an_effect_has_to_matter(unit, smallest):
+    large, small = (effect(-1.001 * size, -0.999 * size, unit=unit) for size in (1.1 * smallest, 0.9 * smallest))
+    for kind in ("lower", "different"):
+        assert [cell(kind, found).outcome() for found in (large, small)] == [Outcome.HOLDS, Outcome.FAILS]
+
+
+# ---- the verdict, from rows that were made for it ----
+
+SEEDS = 20
+NOISE = np.random.default_rng(0).normal(0, 0.01, SEEDS)
+NOISE -= NOISE.mean()
+
+
+def rows(difference, noise=1.0):
+    """The effect of rows that differ by this on average: the claim is that they lie below."""
+    theirs = np.linspace(1, 2, SEEDS)
+    return Effect.of(theirs + difference + noise * NOISE, theirs)
+
+
+LOWER, HIGHER, UNCLEAR = rows(-0.2), rows(0.2), rows(-0.001)
 
 
 @pytest.mark.parametrize(
-    ("primary", "others", "verdict"),
+    ("effects", "count", "verdict"),
     [
-        ([HOLDS, HOLDS], [HOLDS], Verdict.REPRODUCED),
-        ([HOLDS, HOLDS], [FAILS], Verdict.PARTLY),
-        ([HOLDS, HOLDS], [HOLDS, OPEN], Verdict.PARTLY),
-        ([HOLDS, HOLDS], [None], Verdict.PARTLY),
-        ([HOLDS, OPEN], [HOLDS], Verdict.INCONCLUSIVE),
-        ([HOLDS, FAILS], [HOLDS], Verdict.NOT_REPRODUCED),
-        ([OPEN, FAILS], [HOLDS], Verdict.NOT_REPRODUCED),
-        ([HOLDS, None], [HOLDS], Verdict.NOT_TESTED),
-        ([], [HOLDS], Verdict.REPRODUCED),  # the first reading that counts is the primary one
-        ([], [], Verdict.NOT_TESTED),
+        ([LOWER] * 3, Count(3, 0, 0, 0, 0), Verdict.REPRODUCED),
+        ([LOWER, LOWER, HIGHER], Count(2, 1, 0, 0, 0), Verdict.PARTLY),
+        ([LOWER, UNCLEAR], Count(1, 0, 1, 0, 0), Verdict.PARTLY),
+        ([HIGHER] * 2, Count(0, 2, 0, 0, 0), Verdict.NOT_REPRODUCED),
+        ([HIGHER, UNCLEAR], Count(0, 1, 1, 0, 0), Verdict.NOT_REPRODUCED),
+        ([UNCLEAR] * 2, Count(0, 0, 2, 0, 0), Verdict.INCONCLUSIVE),
+        ([None], Count(0, 0, 0, 0, 1), Verdict.NOT_TESTED),
+        ([LOWER, None], Count(1, 0, 0, 0, 1), Verdict.REPRODUCED),  # of what was run; the count says what is missing
+        ([], Count(0, 0, 0, 0, 0), Verdict.NOT_TESTED),
     ],
 )
-def test_the_verdict_on_one_data_set(primary, others, verdict):
-    comparisons = [compared("lower", one) for one in primary]
-    comparisons += [compared("lower", one, is_primary=False) for one in others]
-    claim = Claim("C0", "a claim", tuple(comparisons))
-    assert claim.verdict == claim.verdict_on("here") == verdict
+def test_the_verdict_counts_the_cells(effects, count, verdict):
+    claim = claim_of(*(cell("lower", one) for one in effects))
+    assert claim.count == count
+    assert claim.verdict == verdict
 
 
-def test_over_data_sets_the_weakest_counts():
-    here, there = compared("lower", HOLDS), compared("lower", FAILS, data="there")
-    claim = Claim("C0", "a claim", (here, there))
-    assert claim.data == ["here", "there"]
-    assert claim.verdict_on("here") == Verdict.REPRODUCED
-    assert claim.verdict == Verdict.NOT_REPRODUCED
-    assert weakest([]) == Verdict.NOT_TESTED
-    assert weakest([Verdict.PARTLY, Verdict.REPRODUCED]) == Verdict.PARTLY
-    assert weakest([Verdict.PARTLY, Verdict.INCONCLUSIVE]) == Verdict.INCONCLUSIVE
+def test_runs_that_do_not_test_the_claim_cannot_say_anything():
+    hardly_moved = cell("lower", HIGHER, untested="it hardly moved")
+    assert hardly_moved.outcome() == Outcome.CANNOT_SAY
+    claim = claim_of(cell("lower", LOWER), hardly_moved)
+    assert claim.count == Count(1, 0, 0, 1, 0)
+    assert claim.verdict == Verdict.REPRODUCED
+    assert claim_of(hardly_moved).verdict == Verdict.NOT_TESTED
+    assert claim_of(cell("lower", None, untested="it hardly moved")).count.missing == 0
 
 
-def test_the_headline_is_the_primary_comparison_furthest_from_the_claim():
-    weak, strong = compared("lower", effect(-0.2, 0.3)), compared("lower", effect(-0.9, -0.8))
-    other = compared("lower", effect(0.8, 0.9), is_primary=False)
-    assert Claim("C0", "", (strong, weak, other)).headline_on("here") is weak
-    near, far = compared("equal", effect(-0.01, 0.02)), compared("equal", effect(-0.5, 0.02))
-    assert Claim("C0", "", (near, far)).headline_on("here") is far
-    assert Claim("C0", "", (compared("lower", None),)).headline_on("here") is None
-
-
-def test_a_verdict_stands_beside_the_comparison_that_decides_it():
-    """One that is open may lie further from the claim than the one that fails."""
-    fails, holds = compared("lower", effect(0.1, 0.2)), compared("lower", effect(-0.9, -0.8))
-    further = compared("lower", effect(-5.0, 9.0))
-    claim = Claim("C0", "", (further, fails, holds))
-    assert claim.verdict_on("here") == Verdict.NOT_REPRODUCED
-    assert claim.headline_on("here") is fails
-    assert Claim("C0", "", (further, holds)).headline_on("here") is further
-
-
-def test_what_is_only_partly_reproduced_names_its_exception():
-    holds = compared("lower", effect(-0.9, -0.8))
-    near, far = (compared("lower", effect(low, low + 0.1), is_primary=False) for low in (0.1, 0.5))
-    claim = Claim("C0", "", (holds, near, far))
-    assert (claim.headline_on("here"), claim.exception_on("here")) == (holds, far)
-    assert Claim("C0", "", (holds,)).exception_on("here") is None
-    assert Claim("C0", "", (near,)).exception_on("here") is None  # it is not reproduced at all
-
-
-def test_the_units_have_margins_of_their_own():
-    for unit, inside, outside in (("fall", 0.009, 0.02), ("excess", 0.04, 0.06), ("points", 0.4, 0.6)):
-        for size, expected in ((inside, Outcome.HOLDS), (outside, Outcome.FAILS)):
-            found = Effect(size, 0.99 * size, 1.01 * size, 0.0, 100, unit=unit)
-            assert compared("equal", found).outcome == expected
-
-
-def test_what_does_not_test_the_claim_does_not_count():
-    far_off = compared("lower", FAILS, untested="it hardly moved")
-    stands_in, other = compared("lower", HOLDS, is_primary=False), compared("lower", FAILS, data="there", untested="no")
-    claim = Claim("C0", "a claim", (far_off, stands_in, other))
-    assert far_off.outcome is None
-    assert claim.primary_on("here") == [stands_in]
-    assert claim.untested_on("here") == "it hardly moved"
-    assert claim.verdict_on("here") == claim.verdict == Verdict.REPRODUCED
-    assert claim.verdict_on("there") == Verdict.NOT_TESTED
-    assert claim.readings == (1, 1)
-    assert Claim("C0", "a claim", (far_off,)).verdict == Verdict.NOT_TESTED
+def test_no_cell_weighs_more_than_another():
+    """One cell that fails cannot turn nine that hold into "not reproduced", wherever it stands."""
+    for place in range(10):
+        cells = [cell("lower", LOWER)] * 10
+        cells[place] = cell("lower", HIGHER)
+        assert claim_of(*cells).verdict == Verdict.PARTLY
 
 
 def with_p(p, num_seeds=10):
-    """A comparison that an interval decides for the claim if it leaves out at least p."""
+    """A cell that an interval decides for the claim if it leaves out at least p."""
     error = 0.1 / float(stats.t.isf(p / 2, num_seeds - 1))
     half = float(stats.t.ppf(0.975, num_seeds - 1)) * error
-    return compared("lower", Effect(-0.1, -0.1 - half, -0.1 + half, 1.0, num_seeds))
+    return cell("lower", Effect(-0.1, -0.1 - half, -0.1 + half, 1.0, num_seeds))
 
 
 def test_what_an_interval_leaves_out_is_the_p_value_of_the_t_test():
     values = np.random.default_rng(0).normal(-1, 1, 12)
-    found = compared("lower", Effect.of(values, np.zeros(12)))
-    assert found.decision == (Outcome.HOLDS, pytest.approx(stats.ttest_1samp(values, 0).pvalue))
+    found = Effect.of(values, np.zeros(12))
+    expected = stats.ttest_1samp(values, 0).pvalue
+    assert cell("lower", found).decision(found) == (Outcome.HOLDS, pytest.approx(expected))
 
 
 @pytest.mark.parametrize(
-    ("ps", "decided"),
+    ("ps", "decided", "verdict"),
     [
-        ((0.04,), 1),
-        ((0.04, 0.04), 0),  # the first needs 0.025
-        ((0.024, 0.04), 2),  # then the second 0.05
-        ((0.016, 0.024, 0.04), 3),
-        ((0.001, 0.03, 0.04), 1),  # the second needs 0.025, and none after it is asked
+        ((0.04,), 1, Verdict.REPRODUCED),
+        ((0.04, 0.04), 0, Verdict.INCONCLUSIVE),  # the first needs 0.025
+        ((0.024, 0.04), 2, Verdict.REPRODUCED),  # then the second 0.05
+        ((0.016, 0.024, 0.04), 3, Verdict.REPRODUCED),
+        ((0.001, 0.03, 0.04), 1, Verdict.PARTLY),  # the second needs 0.025, and none after it is asked
     ],
 )
-def test_primary_comparisons_are_corrected_together(ps, decided):
-    comparisons = tuple(replace(with_p(p), what=str(number)) for number, p in enumerate(ps))
-    claim = Claim("C0", "a claim", comparisons)
-    assert [claim.outcome_of(one) for one in comparisons].count(Outcome.HOLDS) == decided
-    assert all(one.outcome == Outcome.HOLDS for one in comparisons)  # each by itself
-    other = replace(with_p(0.04), rank=1)
-    assert Claim("C0", "", (*comparisons, other)).outcome_of(other) == Outcome.HOLDS  # readings are not corrected
+def test_all_cells_of_a_claim_are_corrected_together(ps, decided, verdict):
+    claim = claim_of(*map(with_p, ps))
+    assert all(one.outcome() == Outcome.HOLDS for one in claim.cells)  # each by itself
+    assert claim.count.holds == decided
+    assert claim.verdict == verdict
 
 
-def test_a_reading_holds_where_all_its_comparisons_do():
-    first = [replace(compared("lower", one), what=str(number)) for number, one in enumerate((HOLDS, FAILS))]
-    second = compared("lower", HOLDS, is_primary=False)
-    missing = replace(compared("lower", None, is_primary=False), reading="not run")
-    assert Claim("C0", "", (*first, second, missing)).readings == (1, 2)
+def test_cells_that_cannot_say_anything_cost_the_others_nothing():
+    others = [replace(with_p(0.04), untested="no") for _ in range(5)]
+    bounds = [cell("always", effect(-0.4, -0.1, 1.0)) for _ in range(5)]
+    assert claim_of(with_p(0.04), *others, *bounds).count == Count(6, 0, 0, 5, 0)
 
 
-@pytest.mark.parametrize(
-    ("here", "before", "found"),
-    [
-        (Verdict.PARTLY, Verdict.PARTLY, Agreement.AGREES),
-        (Verdict.NOT_TESTED, Verdict.NOT_TESTED, Agreement.OPEN),
-        (Verdict.INCONCLUSIVE, Verdict.REPRODUCED, Agreement.OPEN),
-        (Verdict.REPRODUCED, Verdict.NOT_TESTED, Agreement.OPEN),
-        (Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Agreement.DIFFERS),
-    ],
-)
-def test_what_was_run_here_and_before(here, before, found):
-    assert agreement(here, before) == found
+# ---- beside other runs ----
 
 
-@pytest.mark.parametrize(
-    ("kind", "low", "high", "factor", "verdict"),
-    [
-        ("lower", -1e-9, -1e-10, 1.0, Verdict.REPRODUCED),  # an effect of any size decided
-        ("lower", -0.04, 0.04, 1.0, Verdict.NOT_REPRODUCED),
-        ("equal", 0.001, 0.003, 10.0, Verdict.REPRODUCED),
-        ("equal", 0.001, 0.003, 100.0, Verdict.NOT_REPRODUCED),  # a noise floor, as a share of F - F*
-    ],
-)
-def test_the_first_version_of_the_rule(kind, low, high, factor, verdict):
-    found = replace(effect(low, high), excess_factor=factor)
-    counted = compared(kind, found, first="primary", untested="it hardly moved")
-    new = compared(kind, FAILS, is_primary=False, first="none")
-    assert first_verdict(Claim("C0", "", (counted, new))) == verdict
+def test_two_sets_of_runs_are_compared_on_the_cells_that_both_have():
+    here = claim_of(cell("lower", LOWER), cell("lower", None))
+    elsewhere = claim_of(cell("lower", LOWER), cell("lower", HIGHER), cell("lower", HIGHER))
+    same = elsewhere.only(one for one in here.cells if not one.is_missing)
+    assert (elsewhere.verdict, same.verdict) == (Verdict.PARTLY, Verdict.REPRODUCED)
+    assert agreement(here, same) == Agreement(1, 1)
 
 
-def test_a_claim_has_the_seeds_of_what_decides_it_not_the_most_that_any_comparison_has():
-    few, many = Effect(0.3, 0.2, 0.4, 0.0, 4), Effect(-0.3, -0.4, -0.2, 1.0, 100)
-    holds, fails = (Comparison(data, "a - b", "", 0, "lower", one) for data, one in (("first", many), ("second", few)))
-    assert Claim("C1", "", (holds, fails)).num_seeds == 4  # not reproduced, by the second data set
-    assert Claim("C1", "", (holds,)).num_seeds == 100
-    assert Claim("C1", "", ()).num_seeds == 0
+def test_agreement_counts_cells_that_hold_or_fail_in_both():
+    here = claim_of(*(cell("lower", one) for one in (LOWER, HIGHER, UNCLEAR, LOWER)))
+    elsewhere = claim_of(*(cell("lower", one) for one in (LOWER, LOWER, LOWER, UNCLEAR)))
+    assert agreement(here, elsewhere) == Agreement(alike=1, decided=2)
+
+
+def test_a_claim_has_the_seeds_of_its_judged_cells():
+    few, many = (Effect(-0.3, -0.4, -0.2, 1.0, number) for number in (4, 100))
+    assert claim_of(cell("lower", few), cell("lower", many)).seeds == (4, 100)
+    assert claim_of(cell("lower", few, untested="no"), cell("lower", many)).seeds == (100, 100)
+    assert claim_of().seeds == (0, 0)
+
+
+def test_verdicts_are_counted_strongest_first():
+    found = counted([Verdict.PARTLY, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED, Verdict.PARTLY])
+    assert list(found.items()) == [(Verdict.REPRODUCED, 1), (Verdict.PARTLY, 2), (Verdict.NOT_REPRODUCED, 1)]

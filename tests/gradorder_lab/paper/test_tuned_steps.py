@@ -51,28 +51,27 @@ def held_out_disagrees(variant, step, split):
 
 
 def outcomes(summary, reading):
-    claim = grey_images.most_accurate("mnist", summary)
-    found = [one for one in tuned_steps.comparisons("mnist", summary) if one.reading == reading]
+    found = [one for one in tuned_steps.cells("mnist", summary) if one.reading[-1] == reading]
     assert set(found) <= set(grey_images._most_accurate("mnist", "cpu", summary))
-    return {claim.outcome_of(one) for one in found}
+    return {one.outcome() for one in found if "sort within" in one.part}
 
 
 def test_an_order_that_only_acts_like_a_larger_step_gains_nothing_with_steps_of_its_own():
     summary = summary_of(like_a_larger_step)
     assert tuned_steps.chosen_step_size("mnist", RANDOM, summary) == 0.4
     assert tuned_steps.chosen_step_size("mnist", WITHIN, summary) == 0.2
-    assert outcomes(summary, "sort within, each with its own step size") == {"fails"}
-    assert outcomes(summary, "sort within, full random's step size for all") == {"fails"}
+    assert outcomes(summary, tuned_steps.OWN_STEPS) == {"fails"}
+    assert outcomes(summary, tuned_steps.RANDOMS_STEP) == {"fails"}
     said = tuned_steps.step_size_answer("mnist", summary)
     assert "with 0.1 for all" in said.lower()
-    assert "-1.00 pt" in said
-    assert "0.4 for full random and 0.2 for sort within, by +0.00 pt [" in said
+    assert "-1.00 points" in said
+    assert "0.4 for full random and 0.2 for sort within, by +0.00 points (" in said
     assert said.endswith(": the gain is the effect of a larger step.")
 
 
 def test_an_order_that_is_better_at_any_step_gains_with_its_own_too():
     summary = summary_of(better_at_any_step)
-    assert outcomes(summary, "sort within, each with its own step size") == {"holds"}
+    assert outcomes(summary, tuned_steps.OWN_STEPS) == {"holds"}
     assert tuned_steps.step_size_answer("mnist", summary).endswith("the gain is not the effect of a larger step alone.")
     (table,) = tuned_steps.tuned_tables("mnist", summary)
     assert {row[-3] for row in table.rows} == {"0.8, an edge"}
@@ -97,8 +96,8 @@ def test_nothing_is_chosen_before_every_step_size_was_run():
     missing = tuned_steps.tuned_recipe("mnist", RANDOM, tuned_steps.STEP_SIZES[-1]).identity
     summary = Summary({identity: runs for identity, runs in whole.recipes.items() if identity != missing})
     assert tuned_steps.chosen_step_size("mnist", RANDOM, summary) is None
-    assert outcomes(summary, "sort within, full random's step size for all") == {None}
-    assert outcomes(summary, "sort within, each with its own step size") == {None, "fails"}  # mini random is there
+    assert outcomes(summary, tuned_steps.RANDOMS_STEP) == {None}
+    assert outcomes(summary, tuned_steps.OWN_STEPS) == {None, "fails"}  # mini random is there
     assert "not known yet" in tuned_steps.step_size_answer("mnist", summary)
     (table,) = tuned_steps.tuned_tables("mnist", summary)
     assert [row[-3] for row in table.rows] == ["-", "0.4", "0.2", "0.4"]

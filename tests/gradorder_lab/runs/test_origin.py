@@ -1,11 +1,14 @@
-"""The commit that rows name."""
+"""What rows name: commit, host, processor and go."""
 
+import platform
 import subprocess
 
 import pytest
 
 import gradorder
-from gradorder_lab.runs.origin import facts
+from gradorder_lab.errors import LabError
+from gradorder_lab.runs import origin
+from gradorder_lab.runs.origin import check_shippable, facts
 
 
 def git(directory, *arguments):
@@ -54,3 +57,24 @@ def test_a_repository_without_commits_has_none(tmp_path, monkeypatch):
     git(tmp_path, "init")
     monkeypatch.setattr(gradorder, "__file__", str(tmp_path / "src" / "gradorder" / "__init__.py"))
     assert facts()["commit"] is None
+
+
+def test_a_host_is_a_hash_and_a_go_is_this_invocation():
+    found = facts()
+    assert found["go"] == facts()["go"]
+    assert platform.node() not in str(found.values())
+    assert len(found["host"]) == len(found["go"]) == 12
+
+
+def test_the_processor_is_named_in_full(tmp_path, monkeypatch):
+    lines = "processor: 0\nmodel name\t: AMD EPYC\ncpu family\t: 25\nmodel\t\t: 17\nstepping\t: 1\n\nprocessor: 1\n"
+    monkeypatch.setattr(origin.Path, "read_text", lambda _: lines)
+    assert origin._machine().endswith("AMD EPYC, family 25, model 17, stepping 1")
+
+
+def test_only_rows_that_say_where_they_come_from_are_shipped():
+    found = facts() | {"commit": "0123456789ab"}
+    check_shippable(found)
+    for changes in ({"commit": "0123456789ab-dirty"}, {"commit": None}, {"go": ""}, {"host": None}):
+        with pytest.raises(LabError, match="shipped"):
+            check_shippable(found | changes)

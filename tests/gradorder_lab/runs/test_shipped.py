@@ -3,8 +3,8 @@ import pytest
 
 from gradorder_lab import paper
 from gradorder_lab.errors import LabError
-from gradorder_lab.judge.claims import first_verdict
 from gradorder_lab.runs import shipped
+from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import NOT_NOTED, Band, RecipeSummary, Summary
 
 
@@ -42,19 +42,15 @@ def test_every_shipped_run_says_where_it_comes_from():
                 assert f"sha256 of {data}" in summary.environments[place]
 
 
-def test_the_first_version_of_the_rule_gives_the_verdicts_that_were_published():
-    """From the rows that were shipped then: seeds that have come since are left out."""
-    published = {
-        "C1": "not reproduced",
-        "C2": "partly",
-        "C3": "reproduced",
-        "C4": "not reproduced",
-        "C5": "partly",
-        "C6": "not reproduced",
-        "C12": "reproduced",
-    }
-    found = {claim.name: first_verdict(claim) for claim in paper.claims(shipped.shipped_summary())}
-    assert {name: found[name] for name in published} == published
+def test_runs_of_a_dirty_tree_are_not_shipped(tmp_path):
+    clean = {"commit": "abc", "host": "h", "machine": "m", "go": "g"}
+    recipe = paper.EXPERIMENTS["synthetic"].recipes("mini")[0]
+    for name, facts in (("clean", clean), ("dirty", clean | {"commit": "abc-dirty"})):
+        with Store(tmp_path / name, facts) as store:
+            store.add(recipe, 0, {"loss": np.ones(2)}, 1.0)
+    assert len(shipped.gathered([tmp_path / "clean"]).recipes) == 1
+    with pytest.raises(LabError, match="clean commit"):
+        shipped.gathered([tmp_path / "clean", tmp_path / "dirty"])
 
 
 def test_a_directory_without_runs_is_not_shipped(tmp_path):

@@ -1,44 +1,35 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gradorder_lab.judge.claims import Comparison
+from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import Effect
-from gradorder_lab.show.evidence import EFFECT_TICKS, ForestLine, effect_place, interval_text, percent, remark
-
-shares = st.floats(-1e6, 1e6)
+from gradorder_lab.show.evidence import ClaimTable, Evidence, interval_text, percent, remark
 
 
-@given(shares, shares)
-def test_places_keep_the_order_and_the_axis(one, other):
-    low, high = sorted((one, other))
-    assert 0 <= effect_place(low) <= effect_place(high) <= 100
-    assert math.isclose(effect_place(-one), 100 - effect_place(one), abs_tol=0.011)
+def test_a_claim_is_a_table_of_parts_and_readings():
+    found = Effect(-0.2, -0.3, -0.1, 1.0, 10)
+    cells = [
+        Cell((part,), "a - b", (reading,), "lower", found) for part, reading in (("x", "1"), ("x", "2"), ("y", "2"))
+    ]
+    claim = Claim("C0", "", tuple(cells))
+    table = ClaimTable.of([Evidence.of(claim, cell) for cell in cells])
+    assert table.readings == ("1", "2")
+    assert list(table.rows) == ["x: a − b", "y: a − b"]
+    assert [one is None for one in table.rows["y: a − b"]] == [True, False]
+    shown = table.rows["x: a − b"][0]
+    assert (shown.outcome, shown.effect, shown.interval, shown.of_what) == (
+        "holds",
+        "−20%",
+        "−30% to −10%",
+        "of random's fall of F",
+    )
 
 
-def line(kind):
-    effect = Effect(-0.2, -0.3, -0.1, 1.0, 10)
-    return ForestLine.of(Comparison("data", "a - b", "reading", 0, kind, effect), effect)
-
-
-def test_marks_and_the_claimed_part():
-    lower = line("lower")
-    assert lower.low < lower.mean < lower.high < 50
-    assert lower.claimed == (0, 50)
-    assert line("different").claimed is None
-    assert line("equal").claimed == (effect_place(-1), effect_place(1))
-
-
-def test_an_interval_without_bounds_reaches_the_edges():
-    effect = Effect(0.1, -math.inf, math.inf, 1.0, 1)
-    drawn = ForestLine.of(Comparison("data", "a - b", "reading", 0, "lower", effect), effect)
-    assert (drawn.low, drawn.high) == (0, 100)
-
-
-def test_ticks():
-    assert list(EFFECT_TICKS) == ["−20×", "−1×", "+1×", "+20×"]
+def test_what_cannot_be_said_and_what_is_missing_are_told_apart():
+    untested, missing = (Cell((), "a - b", (), "lower", None, untested=why) for why in ("it hardly moved", ""))
+    claim = Claim("C0", "", (untested, missing))
+    assert [Evidence.of(claim, cell).outcome for cell in claim.cells] == ["cannot say", "missing"]
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,43 @@
 import io
-from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from gradorder_lab.judge.claims import Claim, Comparison
-from gradorder_lab.judge.effects import Effect
+from gradorder_lab import paper
 from gradorder_lab.paper import cifar, experiment
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
+from gradorder_lab.show.page import page_of
 
 
-def shown(table, width=80):
+def printed(*shown, width=80):
     out = io.StringIO()
-    Console(file=out, width=width).print(terminal.table(table))
+    Console(file=out, width=width).print(*shown)
     return out.getvalue()
+
+
+def screen(page, *, width=80, **settings):
+    out = io.StringIO()
+    terminal.show(Console(file=out, width=width), page, "mini", **settings)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def only_synthetic(full_summary):
+    names = {recipe.identity for recipe in paper.EXPERIMENTS["synthetic"].recipes("mini")}
+    return Summary({name: runs for name, runs in full_summary.recipes.items() if name in names})
 
 
 def test_a_table_is_shown_as_it_is():
     table = experiment.Table("t", "A [title]", "c", ("name", "value"), (("[bold]x", "1"), ("y", "2")), "e")
-    lines = [line.split() for line in shown(table).splitlines()]
+    lines = [line.split() for line in printed(terminal.table(table)).splitlines()]
     assert lines == [["A", "[title]"], ["name", "value"], ["[bold]x", "1"], ["y", "2"]]
 
 
 def test_the_cifar_table_stands_beside_the_paper_s_in_80_columns(monkeypatch):
     monkeypatch.setattr(cifar, "_size", lambda *_: "cpu")
     table, settings = cifar.cifar_tables("cifar10", Summary({}, ()))
-    text = shown(table)
+    text = printed(terminal.table(table))
     assert "…" not in text
     for name, numbers in cifar.PAPER["cifar10"].items():
         (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
@@ -34,26 +46,40 @@ def test_the_cifar_table_stands_beside_the_paper_s_in_80_columns(monkeypatch):
     assert not terminal.is_short(settings)
 
 
-def claim(name, low, high, num_seeds):
-    effect = Effect((low + high) / 2, low, high, 1.0, num_seeds)
-    return Claim(name, "a claim", (Comparison("here", "a - b", "a reading", 0, "lower", effect),))
+def test_a_table_without_numbers_is_not_shown():
+    rows = (("full random", "-", "-"), ("mini random", "-", "-"))
+    table = experiment.Table("t", "", "", ("method", "a", "b"), rows, "e")
+    assert not terminal.is_short(table)
+    assert terminal.is_short(experiment.Table("t", "", "", ("method", "a", "b"), (*rows, ("x", "1", "-")), "e"))
 
 
-def test_what_was_run_here_stands_beside_what_was_run_before():
-    here = [claim("C1", -0.3, -0.1, 10), claim("C2", -0.3, 0.2, 10), claim("C3", 0.1, 0.3, 10)]
-    before = [claim(name, -0.3, -0.1, 100) for name in ("C1", "C2", "C3")]
-    out = io.StringIO()
-    Console(file=out, width=100).print(terminal.both(here, before))
-    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
-    assert "C1 reproduced 10 reproduced 100 they agree" in lines
-    assert "C2 inconclusive 10 reproduced 100 one or both cannot say" in lines
-    assert "C3 not reproduced 10 reproduced 100 they differ" in lines
+def test_it_ends_with_one_screen(full_summary):
+    page = page_of(full_summary, shipped_runs=full_summary)
+    lines = screen(page).splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    for row in page.claims:
+        count = row.claim.count
+        (line,) = [line for line in lines if line.startswith(f"{row.claim.name} ")]
+        assert str(row.claim.verdict) in line
+        assert not count.judged or f" {count.holds}/{count.judged}" in line
+    assert len(screen(page, verbose=True).splitlines()) > len(lines)
 
 
-def test_a_claim_says_in_how_many_readings_it_holds_and_why_one_does_not_count():
-    far_off = Comparison("here", "a - b", "first", 0, "lower", None, "the warm-up leaves 39% of F")
-    stands_in = claim("C1", -0.3, -0.1, 10).comparisons[0]
-    out = io.StringIO()
-    terminal.show_claim(Console(file=out, width=200), Claim("C5", "a claim", (far_off, replace(stands_in, rank=1))))
-    assert "C5 reproduced (holds in 1 of 1 readings): a claim" in out.getvalue()
-    assert "the first reading does not count: the warm-up leaves 39% of F" in out.getvalue()
+def test_what_was_not_requested_is_named_with_its_command(only_synthetic, full_summary):
+    page = page_of(only_synthetic, shipped_runs=full_summary)
+    text = screen(page)
+    listed = [line.split()[0] for line in text.splitlines() if line.startswith("C") and "," not in line]
+    assert [name for name in listed if name[1:].isdigit()] == ["C1", "C2", "C3"]
+    names = [name for name in paper.EXPERIMENTS if name != "synthetic" and paper.EXPERIMENTS[name].recipes("mini")]
+    assert f"gradorder reproduce {' '.join(names)} --size mini" in text
+    assert "not tested" not in text.partition("Not requested")[0]
+
+
+def test_here_and_shipped_are_compared_on_the_same_cells(only_synthetic, full_summary):
+    page = page_of(only_synthetic, shipped_runs=full_summary)
+    for row in page.claims[:3]:
+        assert row.shipped.count.judged == row.claim.count.judged  # the same runs
+        assert row.shipped.count.missing == 0 < row.claim.count.missing
+        assert 0 < len(row.shipped.cells) < len(row.claim.cells)

@@ -166,7 +166,7 @@ function yAxis(figure, panel, state, number, place) {
 
 function yTitle(figure, view) {
   const panel = figure.panels.find(({ curves }) => curves.length);
-  return view === "against" ? `difference from<br>${escaped(baseline(panel).label)}, %` : escaped(figure.yLabel);
+  return view === "against" ? `difference from ${escaped(baseline(panel).label)},<br>% of its value` : escaped(figure.yLabel);
 }
 
 /** Between one and two decades plotly would write every digit: 1, 2 and 5 are enough. */
@@ -193,7 +193,7 @@ async function unpackPlotly() {
 async function draw(element) {
   await plotlyReady();
   const state = states.get(element);
-  if (state) drawNow(element, state); // a live page may have put another in its place
+  if (state) drawNow(element, state);
 }
 
 function drawNow(element, state) {
