@@ -124,9 +124,15 @@ def _part(function: F) -> F:
     return part  # type: ignore[no-any-return]
 
 
+def _inlined(function: F) -> F:
+    """Compile a function into the loop that calls it: a call would count references to its arrays at every step."""
+    part: Any = njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return part  # type: ignore[no-any-return]
+
+
 def _summed(function: F) -> F:
     """Compile a function whose sums may be reordered, which numba needs to vectorise them."""
-    part: Any = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
+    part: Any = njit(nogil=True, error_model="numpy", forceinline=True, fastmath={"reassoc", "contract"})(function)
     return part  # type: ignore[no-any-return]
 
 
@@ -211,7 +217,7 @@ def num_kept(keep: float, size: int) -> int:
 # Losses and learning rates ----------------------------------------------------------------------------------------
 
 
-@_part
+@_inlined
 def _loss_and_slope(loss: int, prediction: float, target: float, epsilon: float) -> tuple[float, float]:  # noqa: PLR0911 - one for each branch of each loss
     """Return the loss of one example and its derivative by the prediction; classes are -1 and 1."""
     margin, residual = prediction * target, prediction - target
@@ -256,7 +262,7 @@ def _slopes_in_place(outputs: Array, target: float, rule: Rule) -> float:
     return loss
 
 
-@_part
+@_inlined
 def _learning_rate(rule: Rule, rates: Array, position: int, step: int, epoch: int) -> float:
     """Return the learning rate of one update by the formulas of `gradorder.schedules`.
 
@@ -287,7 +293,7 @@ def _dense_dot(matrix: Array, weights: Array, i: int) -> float:
     return total
 
 
-@_part
+@_inlined
 def _sparse_dot(entries: Array, columns: Array, weights: Array, begin: int, end: int) -> float:
     total = 0.0
     for k in range(begin, end):
@@ -332,7 +338,7 @@ def _fill_outputs(matrix: Array | None, csr: SparseRows | None, state: State, ou
         outputs[c] = state.numbers[SCALE] * outputs[c] + state.intercepts[c]
 
 
-@_part
+@_inlined
 def _product(matrix: Array | None, csr: SparseRows | None, weights: Array, i: int) -> float:
     """w.x_i."""
     product = 0.0
@@ -415,7 +421,7 @@ def train(  # noqa: PLR0917 - a compiled function takes no keywords
     return _train_single(matrix, csr, examples, state, rule, plan, begin, end, first_step, epoch)
 
 
-@_part
+@_inlined
 def _add_to(matrix: Array | None, csr: SparseRows | None, weights: Array, i: int, change: float) -> None:
     """Add change * x_i to the weights."""
     if matrix is not None:
