@@ -377,7 +377,7 @@ def _fit(run: Run, module: _Module, *callbacks: Callback) -> None:
 def lightning_plain(run: Run, *, kind: str) -> None:
     """`Trainer.fit(ckpt_path=...)`."""
     loader_class = StatefulDataLoader if kind == "StatefulDataLoader" else DataLoader
-    _fit(run, _Module(run, lambda: loader_class(Examples(), run.batch_size, shuffle=True, **run.workers)))
+    _fit(run, _Module(run, lambda: loader_class(Examples(), batch_size=run.batch_size, shuffle=True, **run.workers)))
 
 
 def lightning_ordered(run: Run, *, new_sampler: NewSampler) -> None:
