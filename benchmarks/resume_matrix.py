@@ -267,7 +267,8 @@ def new_row(framework: str, *values: Any) -> Cell:  # noqa: ANN401 - the fields 
     """A cell with the versions that made it."""
     package = {"fabric": "lightning", "torchrun": "torch"}.get(framework, framework)
     versions = (metadata.version(package), metadata.version("torch"), str(facts()["commit"]))
-    return Cell(framework, *values, *versions)
+    fields_of_cell: list[Any] = [framework, *values, *versions]
+    return Cell(*fields_of_cell)
 
 
 def main() -> None:
