@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -262,11 +263,12 @@ def write_page(cells: Iterable[Cell]) -> None:
     PAGE.write_text(f"{before}{MARKS[0]}\n\n{tables(cells)}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
-def new_row(framework: str, *values: str | int) -> Cell:
+def new_row(framework: str, *values: Any) -> Cell:  # noqa: ANN401 - the fields of a cell
     """A cell with the versions that made it."""
     package = {"fabric": "lightning", "torchrun": "torch"}.get(framework, framework)
     versions = (metadata.version(package), metadata.version("torch"), str(facts()["commit"]))
-    return Cell(framework, *values, *versions)  # type: ignore[arg-type]
+    fields_of_cell: list[Any] = [framework, *values, *versions]
+    return Cell(*fields_of_cell)
 
 
 def main() -> None:

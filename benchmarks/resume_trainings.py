@@ -156,7 +156,7 @@ class Run:
 def torch_plain(run: Run, *, kind: str) -> None:  # noqa: C901 - the loop as users write it
     """A loop that saves the epoch and the batch, and skips batches after a resume."""
     data, network = Examples(), new_network()
-    sampler = DistributedSampler(data, seed=SEED) if dist.is_initialized() else None
+    sampler: DistributedSampler[Any] | None = DistributedSampler(data, seed=SEED) if dist.is_initialized() else None
     if kind == "DistributedSampler" and sampler is None:
         sampler = DistributedSampler(data, num_replicas=1, rank=0, seed=SEED)
     loader_class = StatefulDataLoader if kind == "StatefulDataLoader" else DataLoader
@@ -191,7 +191,7 @@ def torch_plain(run: Run, *, kind: str) -> None:  # noqa: C901 - the loop as use
             _update(run, model, optimizer, batch)
             step, place = step + 1, place + 1
             if step == run.stop_after:
-                state = {"model": network.state_dict(), "optimizer": optimizer.state_dict()}
+                state: dict[str, Any] = {"model": network.state_dict(), "optimizer": optimizer.state_dict()}
                 state["place"] = (current, place, step)
                 run.save(state | ({"loader": loader.state_dict()} if kind == "StatefulDataLoader" else {}))
                 run.die()
@@ -360,7 +360,7 @@ class _SaveAndDie(Callback):
 
 
 def _fit(run: Run, module: _Module, *callbacks: Callback) -> None:
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = LightningTrainer(
         max_epochs=EPOCHS,
         accelerator="cpu",
@@ -377,7 +377,7 @@ def _fit(run: Run, module: _Module, *callbacks: Callback) -> None:
 def lightning_plain(run: Run, *, kind: str) -> None:
     """`Trainer.fit(ckpt_path=...)`."""
     loader_class = StatefulDataLoader if kind == "StatefulDataLoader" else DataLoader
-    _fit(run, _Module(run, lambda: loader_class(Examples(), run.batch_size, shuffle=True, **run.workers)))
+    _fit(run, _Module(run, lambda: loader_class(Examples(), batch_size=run.batch_size, shuffle=True, **run.workers)))
 
 
 def lightning_ordered(run: Run, *, new_sampler: NewSampler) -> None:

@@ -6,7 +6,7 @@ from the checkpoint, and the length of each epoch.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -332,7 +332,8 @@ def _repeats_examples(loader: DataLoader[Any]) -> bool:
         sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
         if sampler is None:  # an iterable dataset, which the OrderedSampler refuses
             return False
-    if len(sampler) > len(loader.dataset):
+    num_indices, num_examples = len(cast("Sized", sampler)), len(cast("Sized", loader.dataset))
+    if num_indices > num_examples:
         return True
     with torch.random.fork_rng(devices=[]):  # a sampler without a generator draws its seed from the global one
         indices = [index for each in sampler for index in (each if isinstance(each, list) else [each])]

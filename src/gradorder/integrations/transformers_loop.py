@@ -55,8 +55,8 @@ class EpochByEpochTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Trainer's own
         # First of the callbacks, so that all others see the right position.
-        callbacks = [_EpochPosition(self), *(kwargs.pop("callbacks", None) or [])]
-        super().__init__(*args, callbacks=callbacks, **kwargs)
+        kwargs["callbacks"] = [_EpochPosition(self), *(kwargs.get("callbacks") or [])]
+        super().__init__(*args, **kwargs)
 
     def begin_epoch(self, epoch: int) -> int:
         """Plan the epoch; the number of batches that are left of it."""
