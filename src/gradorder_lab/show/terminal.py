@@ -33,8 +33,8 @@ _FEW_ROWS = 8
 """Longer tables are for the page."""
 
 _BY_CONSTRUCTION = (
-    "On convex problems the shipped runs include the seeds run here, and size mini has the few seeds that were known "
-    "to give the same verdicts. So agreement is partly by construction."
+    "On convex problems the shipped runs include the seeds run here, and the number of seeds of size mini was chosen "
+    "with those runs in view. So agreement is partly by construction."
 )
 
 
