@@ -30,8 +30,8 @@ class Informative(Ordering):
     examples, so labels are refused, and no other ordering can be put around this one. Where no example has score zero,
     it is random reshuffling, to the bit.
 
-    Helps, measured: on a small model with verifiable rewards it reached the pass rate of random reshuffling with fewer
-    rollouts (docs/prompts.md).
+    Helps, theory: a group with equal rewards has no gradient, so its rollouts are better spent on another prompt. On
+    the one small task where that was measured, it saved no rollouts beyond noise (docs/prompts.md).
 
     Hurts, theory: in a run of one epoch it does nothing. If equal rewards still have a gradient, as with a KL term, it
     skips prompts that teach something.
