@@ -507,7 +507,13 @@ def report(methods: Sequence[str]) -> None:
         mine = [row for row in rows if (row.purpose, row.method) == ("judged", method)]
         shares, updates = [row.share_wasted for row in mine], [row.updates for row in mine]
         print(f"{method:12} wasted groups {np.mean(shares):.3f}  updates {np.mean(updates):.0f}")
-    draw(rows, methods).savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    write_figure(rows, methods, FIGURE)
+
+
+def write_figure(rows: Sequence[Run], methods: Sequence[str], path: Path) -> None:
+    """The same rows give the same file."""
+    with mpl.rc_context({"svg.hashsalt": "gradorder", "svg.fonttype": "path", "font.size": 10}):
+        draw(rows, methods).savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def draw(rows: Sequence[Run], methods: Sequence[str]) -> Figure:
@@ -543,5 +549,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with mpl.rc_context({"svg.hashsalt": "gradorder", "font.size": 10}):
-        main()
+    main()
