@@ -126,7 +126,7 @@ ORDERINGS = {
     "undecided at random": (lambda: go.Undecided(go.Shuffled()), r"inner must order by scores, got Shuffled\(\)"),
     "undecided around flip-flop": (
         lambda: go.Undecided(go.FlipFlop(go.PlackettLuce())),
-        "inner must not replay epochs, got FlipFlop.*: put FlipFlop outside of everything else",
+        "inner must not carry .*FlipFlop outermost",
     ),
     "undecided text": (lambda: go.Undecided("random"), "inner must be .*'random'"),
     "negative losses": (
@@ -138,7 +138,7 @@ ORDERINGS = {
     "complete part": (lambda: go.InfoBatch(10, complete_part=2), r"complete_part must be in \[0, 1\], got 2"),
     "info batch epochs": (lambda: go.InfoBatch(0), "epochs must be a positive integer, got 0"),
     "info batch keep": (lambda: sampler(ordering=go.InfoBatch(5), keep=0.5), "keep must not be given with InfoBatch"),
-    "info batch steps": (lambda: sampler(ordering=go.InfoBatch(5)).num_steps(0, 1), "steps of epoch 0 cannot be known"),
+    "info batch steps": (lambda: sampler(ordering=go.InfoBatch(5)).num_steps(0, 1), "steps of epoch 0 are not known"),
     "balancing": (lambda: go.GradientBalancing("both"), "kind must be one of 'mean', 'pair', got 'both'"),
     "balancing keep": (lambda: sampler(ordering=go.GradientBalancing(), keep=0.5), "keep .* must not be given.*=0.5"),
     "flip-flop of text": (lambda: go.FlipFlop("random"), "inner must be .*'random'"),

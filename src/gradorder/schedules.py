@@ -86,7 +86,7 @@ class Decreasing(Schedule):
 @final
 @dataclass(frozen=True)
 class InversePerStep(Decreasing):
-    """The learning rate a / (1 + t / scale) in step t. With `scale` steps per epoch it is a / 2 after one epoch.
+    """The learning rate a / (1 + t / scale) in step t. After `scale` steps it is a / 2.
 
     Example:
         >>> [InversePerStep(0.3)(step, 0) for step in (0, 2)]

@@ -210,7 +210,7 @@ class Ordering(ABC):
                 distance = (request.scores - request.scores.median()).abs()
                 return go.Order(request.kept(torch.argsort(distance, stable=True)))
 
-    `gradorder.testing.check_ordering(MiddleFirst())` checks the contract. A rule that refuses some settings, decides
+    `gradorder.testing.check_ordering(MiddleFirst())` checks the contract. A rule that rejects some settings, decides
     the length of an epoch, or carries something from epoch to epoch also overrides `start`.
     """
 

@@ -112,7 +112,7 @@ def test_on_the_cpu_of_one_process_nothing_waits():
     for step in range(3):
         memory.remember(np.array([0]), torch.tensor([float(step)]))
         assert memory.known().tolist() == [float(step)]
-        assert memory._waiting == []
+        assert memory._pending == []
 
 
 @pytest.mark.parametrize("where", ["accelerator", "several processes"])
@@ -128,8 +128,8 @@ def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_
         scores = torch.rand(7, generator=generator)
         memory.remember(indices.numpy(), scores if together else scores.as_subclass(Elsewhere))
         expected[indices] = scores
-        most = max(most, sum(len(each[2]) for each in memory._waiting))
-        assert len(memory._waiting) < 20
+        most = max(most, sum(len(each[2]) for each in memory._pending))
+        assert len(memory._pending) < 20
     assert most <= 30 + 19 * 7
     _, where_to, scores = memory._merge()
     assert sorted(where_to) == list(range(30))
@@ -141,7 +141,7 @@ def test_the_real_number_of_waiting_batches_is_small():
     memory = ScoreMemory(1)
     for step in range(2500):
         memory.remember(np.array([0]), torch.tensor([float(step)]).as_subclass(Elsewhere))
-        assert len(memory._waiting) <= 1000
+        assert len(memory._pending) <= 1000
     assert memory.known() is None
     memory.settle()
     assert memory.known().tolist() == [2499.0]
