@@ -41,7 +41,7 @@ def test_progress_counts_steps_where_they_are_known():
 def test_progress_counts_epochs_where_they_are_not():
     sampler = go.recommended(100, 10, epochs=4)
     seen = train(sampler, go.ProgressLR(optimizer(), sampler), range(4), lambda i: torch.where(i % 2 == 0, 0.01, 2.0))
-    lengths = [10, 5, 8, 5]  # half is learned, and in epoch 2 half of it comes back
+    lengths = [10, 7, 7, 7]  # half is fitted, and a quarter of it comes back in every epoch
     assert len(seen) == sum(lengths)
     expected = [(epoch + step / length) / 4 for epoch, length in enumerate(lengths) for step in range(length)]
     assert [progress for progress, _ in seen[1:]] == pytest.approx(expected[1:])

@@ -194,7 +194,8 @@ class Order:
 def random_order(request: Request) -> Order:
     """Return all examples in random order, for an epoch in which the scores that a rule needs are missing."""
     device = request.generator.device
-    return Order(torch.randperm(request.num_examples, generator=request.generator, device=device), is_unscored=True)
+    order = torch.randperm(request.num_examples, generator=request.generator, device=device)
+    return Order(replace(request, keep=None).kept(order), is_unscored=True)
 
 
 class Ordering(ABC):
