@@ -15,9 +15,14 @@ BY_USERS = ("progress", "sklearn", "lightning", "accelerate", "transformers")
 
 def lower_bounds(extras=BY_USERS):
     asked = LIBRARY["dependencies"] + sum((LIBRARY["optional-dependencies"][extra] for extra in extras), [])
-    found = [re.fullmatch(r"([\w-]+)>=([\d.]+)", one) for one in asked if not one.startswith("gradorder[")]
+    found = [re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<[\d.]+)?", one) for one in asked if not one.startswith("gradorder[")]
     assert all(found), asked
     return dict(one.groups() for one in found)
+
+
+def upper_bounds():
+    asked = sum((LIBRARY["optional-dependencies"][extra] for extra in (*BY_USERS, "trl")), [])
+    return dict(re.findall(r"^([\w-]+)>=[\d.]+,<([\d.]+)$", "\n".join(asked), flags=re.MULTILINE))
 
 
 def pinned(file):
@@ -55,6 +60,14 @@ def test_the_pinned_versions_are_allowed():
     fixed = pinned("constraints.txt")
     for name, version in lower_bounds((*BY_USERS, "trl")).items():
         assert [int(part) for part in fixed[name].split(".")] >= [int(part) for part in version.split(".")], name
+
+
+def test_every_framework_has_an_upper_bound_just_above_the_pinned_version():
+    fixed, bounds = pinned("constraints.txt"), upper_bounds()
+    assert bounds.keys() == {"lightning", "accelerate", "transformers", "trl"}
+    for name, bound in bounds.items():
+        major, minor = (int(part) for part in fixed[name].split(".")[:2])
+        assert bound == f"{major}.{minor + 1}", name
 
 
 def test_the_page_on_reliability_names_both():
