@@ -31,10 +31,12 @@ reaches the target has the share 1.25, and the table counts these. Intervals are
 for uniform and dynamic alike, the learning rate of the grid with the highest mean training pass rate at the budget over
 3 other seeds.
 
-Design: the task, and the two visits per epoch that the rule allows an example, were chosen on seeds 1000 to 1002 before
-all rows, and in favour of the rule. With 16 groups per update it ended ahead of uniform in 4 of 6 pairs of runs, in all
-3 with the learning rate 5e-4; four visits were worse than two. With 32 groups per update, and other pretraining, it was
-ahead for a time and ended behind uniform in 5 of 5 pairs, one seed each for most variants.
+Design: the task, and the two visits per epoch that the rule allows an example, were chosen on seeds 1000 to 1003 before
+all rows, and in favour of the rule: this is the fifth of five variants of the task. With 16 groups per update it ended
+ahead of uniform in 4 of 6 pairs of runs, in all 3 with the learning rate 5e-4; four visits were worse than two. With 32
+groups per update, and other pretraining, it ended behind uniform in 5 of 5 pairs, one seed each for most variants. The
+learning rate 4e-3 came to the grid after the first 11 rows of tuning, as dynamic's best was the
+largest, and before any judged row.
 
     python benchmarks/prompts_grpo.py tune      # append the missing runs to results/prompts_grpo.csv
     python benchmarks/prompts_grpo.py run       # of all methods, or of those that are named
@@ -481,6 +483,14 @@ class Comparison:
     num_missed: int
     difference: Mean
 
+    @property
+    def share_text(self) -> str:
+        """Where seeds missed the target the mean is a lower bound; where most did, it says nothing and is left out."""
+        missed = f"missed by {self.num_missed} of {len(SEEDS)} seeds"
+        if self.num_missed > len(SEEDS) / 2:
+            return missed
+        return f"at least {self.share}, {missed}" if self.num_missed else str(self.share)
+
 
 def compared(rows: Sequence[Run], method: str, part: str) -> Comparison:
     """Seed by seed, both with the same prompts and the same pretrained model."""
@@ -502,7 +512,7 @@ def report(methods: Sequence[str]) -> None:
     for part in ("training", "held_out"):
         for method in methods:
             found = compared(rows, method, part)
-            print(f"{part:9} {method:12} share {found.share}  missed {found.num_missed}  difference {found.difference}")
+            print(f"{part:9} {method:12} share {found.share_text}; difference {found.difference}")
     for method in methods:
         mine = [row for row in rows if (row.purpose, row.method) == ("judged", method)]
         shares, updates = [row.share_wasted for row in mine], [row.updates for row in mine]

@@ -52,8 +52,7 @@ def test_the_page_says_what_the_rows_say():
     for method in methods():
         for part in ("training", "held_out"):
             found = module.compared(rows, method, part)
-            share = f"{found.share}" + (f", {found.num_missed} missed" if found.num_missed else "")
-            line = f"| {method} | {part.replace('_', '-')} | {share} | {found.difference} |"
+            line = f"| {method} | {part.replace('_', '-')} | {found.share_text} | {found.difference} |"
             assert method == "uniform" or line in page, line
 
 
