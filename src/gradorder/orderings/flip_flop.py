@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping, epoch_generator
+from gradorder.orderings.ordering import Order, OrderingRun, Request, Wrapping, check_content, epoch_generator
 
 
 @final
@@ -45,14 +45,16 @@ class FlipFlop(Wrapping):
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that replays the even epochs."""
-        return _Replay(self, prunes=self.inner.start(replace(request, epochs_per_order=2)).prunes)
+        prunes = self.inner.start(replace(request, epochs_per_order=2)).prunes
+        return _Replay(self, request.num_examples, prunes=prunes)
 
 
 class _Replay(OrderingRun):
     """Keeps the order of an even epoch for the odd epoch after it, which then needs no scores."""
 
-    def __init__(self, rule: FlipFlop, *, prunes: bool) -> None:
+    def __init__(self, rule: FlipFlop, num_examples: int, *, prunes: bool) -> None:
         super().__init__(rule, prunes=prunes)
+        self._num_examples = num_examples
         self._epoch = -1
         self._order: Order | None = None
 
@@ -79,15 +81,18 @@ class _Replay(OrderingRun):
         if self._order is None:
             return {}
         weights = {} if self._order.weights is None else {"weights": self._order.weights.cpu()}
-        is_unscored = int(self._order.is_unscored)
-        return {"epoch": self._epoch, "indices": self._order.indices.cpu(), "is_unscored": is_unscored, **weights}
+        flags = {"is_unscored": int(self._order.is_unscored), "repeats": int(self._order.repeats)}
+        return {"epoch": self._epoch, "indices": self._order.indices.cpu(), **flags, **weights}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the kept order."""
         self._epoch, self._order = -1, None
         if "indices" in state:
-            self._epoch = checks.integer("epoch of the replayed order", state["epoch"], minimum=0)
-            self._order = Order(state["indices"], state.get("weights"), is_unscored=bool(state["is_unscored"]))
+            flags = {name: bool(state.get(name)) for name in ("is_unscored", "repeats")}
+            order = Order(state["indices"], state.get("weights"), **flags)
+            check_content(self.rule, order, self._num_examples)
+            self._epoch = checks.integer("epoch of the replayed order", state.get("epoch"), minimum=0)
+            self._order = order
 
 
 def _reversed(order: Order, epoch: int) -> Order:

@@ -364,10 +364,8 @@ def checked_order(rule: Ordering, request: Request, order: object) -> Order:
     """Check an order that a rule returned, and shorten it if the rule ignored `keep`."""
     if not isinstance(order, Order):
         raise TypeError(f"{rule} must return an Order, got {order!r}")
-    _check_indices(rule, order, request.num_examples)
-    if order.weights is not None:
-        _check_weights(rule, order.weights, len(order.indices))
-    elif len(order.indices) > request.num_kept and not order.is_unscored:
+    check_content(rule, order, request.num_examples)
+    if order.weights is None and len(order.indices) > request.num_kept and not order.is_unscored:
         return replace(order, indices=request.kept(order.indices))
     if order.weights is not None and len(order.indices) > request.num_kept:
         raise ValueError(
@@ -375,6 +373,13 @@ def checked_order(rule: Ordering, request: Request, order: object) -> Order:
             "only the examples that request.kept(order) returns"
         )
     return order
+
+
+def check_content(rule: Ordering, order: Order, num_examples: int) -> None:
+    """Check indices and weights of an order, from a rule or from a saved state."""
+    _check_indices(rule, order, num_examples)
+    if order.weights is not None:
+        _check_weights(rule, order.weights, len(order.indices))
 
 
 def _check_indices(rule: Ordering, order: Order, num_examples: int) -> None:

@@ -95,6 +95,8 @@ class Unlearned(Ordering):
         losses = request.required_scores
         scored = slice(None) if request.known is None else request.known.to(losses.device)
         is_skipped = torch.zeros_like(losses, dtype=torch.bool)
+        if len(losses[scored]) == 0:
+            return is_skipped
         is_fitted = self._is_fitted(losses[scored])
         if is_fitted.any():
             is_skipped[scored] = _looks_noisy(losses[scored])

@@ -155,3 +155,7 @@ def test_of_very_few_examples_no_epoch_is_empty():
     """One is learned, the other looks wrong, and neither's turn has come."""
     order = go.Unlearned()(torch.tensor([0.0, 3.0]), epoch=2, generator=torch.Generator().manual_seed(0))
     assert sorted(order.tolist()) == [0, 1]
+
+
+def test_without_any_score_nothing_is_skipped():
+    assert len(visited(torch.zeros(8), known=torch.zeros(8, dtype=torch.bool))) == 8

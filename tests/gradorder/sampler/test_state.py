@@ -268,3 +268,12 @@ def test_every_field_of_a_state_is_validated(name, value):
     after = sampler.state_dict()
     assert before.keys() == after.keys()
     assert all(np.array_equal(before[key], after[key], equal_nan=True) for key in before)
+
+
+@pytest.mark.parametrize("indices", [torch.zeros(6, dtype=torch.int64), torch.tensor([22]), torch.arange(6.0)], ids=str)
+def test_the_order_that_flip_flop_replays_is_validated(indices):
+    settings = {"ordering": go.FlipFlop(go.Descending())}
+    sampler = new(settings)
+    sampler.set_epoch(0, scores=given_scores(0))
+    with pytest.raises(ValueError, match="FlipFlop"):
+        new(settings).load_state_dict({**sampler.state_dict(), "carried_indices": indices})
