@@ -112,6 +112,7 @@ class PromptSampler(Sampler[int]):
             scores=self._spreads.nan_to_num(0) if needs_scores else None,
             known=self._num_groups > 0 if needs_scores else None,
             keep=None if size == self.num_prompts else size / self.num_prompts,
+            seed=self.seed,
         )
         order = self.ordering.start(request).order(request)
         if order.weights is not None:

@@ -230,7 +230,7 @@ class OrderedLinearModel(BaseEstimator, ABC):  # type: ignore[misc] # scikit-lea
         self, num_examples: int, loss: int, key: int, rates: learning_rates.LearningRates
     ) -> tuple[Rule, Ordering]:
         ordering, flips = orders.ordering_of(self.ordering)
-        orders.check(ordering, num_examples, float(self.keep), int(self.start_epoch))
+        orders.check(ordering, num_examples, float(self.keep), int(self.start_epoch), flips=flips)
         alpha = float(self.alpha) if self.penalty else 0.0
         l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty, 0.0)
         rule = Rule(

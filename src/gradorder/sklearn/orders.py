@@ -45,10 +45,12 @@ def ordering_of(ordering: Ordering | str) -> tuple[Ordering, bool]:
     return given, True
 
 
-def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int) -> None:
+def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int, *, flips: bool) -> None:
     """Refuse orderings that cannot train an estimator, by asking for one order before training."""
     scores = torch.ones(num_examples) if ordering.needs_scores else None
-    request = Request(start_epoch, num_examples, torch.Generator(), scores, keep=None if keep == 1 else keep)
+    part = None if keep == 1 else keep
+    shared = 2 if flips else 1  # FlipFlop's two epochs share one order
+    request = Request(start_epoch, num_examples, torch.Generator(), scores, keep=part, epochs_per_order=shared)
     run = ordering.start(request)
     order = checked_order(ordering, request, ordering.order(request))
     if order.weights is not None:

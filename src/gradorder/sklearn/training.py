@@ -278,7 +278,8 @@ class Training:
         self, scores: Array | None, num_examples: int, generator: torch.Generator, keep: float | None = None
     ) -> Array:
         given = None if scores is None else torch.from_numpy(scores)
-        request = Request(self.progress.epoch, num_examples, generator, given, keep=keep)
+        shared = 2 if self.rule.flip_flop else 1
+        request = Request(self.progress.epoch, num_examples, generator, given, keep=keep, epochs_per_order=shared)
         order = checked_order(self.ordering, request, self.ordering.order(request))
         indices: Array = order.indices.numpy()
         return indices[::-1] if order.backwards else indices

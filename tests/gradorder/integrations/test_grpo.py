@@ -276,7 +276,7 @@ def test_rloo_has_it_too_and_rewards_count_as_clipped(tmp_path):
         ({"shuffle_dataset": False}, "shuffle_dataset"),
         ({"train_dataset": prompts().select(range(2))}, "num_prompts"),
         ({"train_dataset": prompts().add_column(INDEX_COLUMN, [0] * SIZE)}, INDEX_COLUMN),
-        ({"rule": go.FlipFlop(go.Shuffled())}, "replays"),
+        ({"rule": go.FlipFlop(go.Shuffled())}, "carry"),
     ],
     ids=str,
 )

@@ -100,5 +100,5 @@ def test_what_it_cannot_serve_is_refused():
         ordered([1.0, -1.0])
     with pytest.raises(ValueError, match="every"):
         go.Informative(every=1)
-    with pytest.raises(ValueError, match="repeats"):
-        go.FlipFlop(go.Informative())
+    with pytest.raises(ValueError, match="inner must put"):
+        go.Revisiting(go.Informative())

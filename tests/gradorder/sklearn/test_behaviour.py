@@ -284,7 +284,7 @@ def test_an_ordering_of_ones_own_is_checked():
         def order(self, request):
             return go.Order(torch.arange(request.num_examples) + 1)
 
-    with pytest.raises(ValueError, match=r"must name 200 of range\(200\), got indices from 1 to 200"):
+    with pytest.raises(ValueError, match="got indices from 1 to 200"):
         OrderedSGDRegressor(ordering=Wrong()).fit(INPUTS, TARGETS)
 
 

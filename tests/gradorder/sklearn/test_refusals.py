@@ -20,7 +20,7 @@ SHARED = {
     ),
     "a part too small, backwards": (
         {"ordering": go.FlipFlop(go.Revisiting(go.Descending(), every=5)), "keep": 0.1},
-        r"keep must be at least 0.2 with ",
+        r"keep must be at least 0.333",
     ),
     "prunes by itself": ({"ordering": go.InfoBatch(10), "keep": 0.5}, "keep must not be given with InfoBatch"),
     "learns, with keep": (
