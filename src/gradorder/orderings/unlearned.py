@@ -99,10 +99,12 @@ class Unlearned(Ordering):
             return is_skipped
         is_fitted = self._is_fitted(losses[scored])
         if is_fitted.any():
-            is_skipped[scored] = _looks_noisy(losses[scored])
-            is_skipped[request.in_turn(_NOISY_EVERY).to(losses.device)] = False
+            is_noisy = _looks_noisy(losses[scored])
+            if is_noisy.any():
+                is_skipped[scored] = is_noisy
+                is_skipped &= ~request.in_turn(_NOISY_EVERY).to(losses.device)
             is_skipped[scored] |= is_fitted
-            is_skipped[request.in_turn(self.every).to(losses.device)] = False
+            is_skipped &= ~request.in_turn(self.every).to(losses.device)
         # An epoch must not be empty: with fewer examples than `every`, some epochs are the turn of no example.
         return torch.zeros_like(is_skipped) if is_skipped.all() else is_skipped
 
