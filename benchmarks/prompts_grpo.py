@@ -485,7 +485,7 @@ class Comparison:
 
     @property
     def share_text(self) -> str:
-        """Where seeds missed the target the mean is a lower bound; where most did, it says nothing and is left out."""
+        """If some seeds missed the target, the mean is a lower bound. If most did, it is not shown."""
         missed = f"missed by {self.num_missed} of {len(SEEDS)} seeds"
         if self.num_missed > len(SEEDS) / 2:
             return missed

@@ -75,7 +75,7 @@ class Ended:
 
 
 def run_training(name: tuple[str, str], world: int, folder: Path, workers: int, stop: int | None) -> None:
-    """Train on so many processes, forked from this one, until they end or are killed."""
+    """Train on several processes, forked from this one, until they end or are killed."""
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as meeting:
         processes = [

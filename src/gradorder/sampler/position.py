@@ -77,18 +77,23 @@ class Position:
 
     # ---------------------------------------------------------------- the next step
 
+    @property
+    def _upcoming(self) -> int:
+        """The batch that the next `step` belongs to; a new pass counts from its own start."""
+        if self.latest is None or self.latest is self._trained:
+            return self.steps
+        return self.latest.start
+
     def next_batch(self) -> int:
         """The number of the batch that the next `step` belongs to."""
-        is_new = self.latest is not None and self.latest is not self._trained
-        batch = self.latest.start if is_new and self.latest is not None else self.steps
-        if batch >= self.plan.num_batches:
+        if self._upcoming >= self.plan.num_batches:
             raise StepError(f"epoch {self.plan.epoch} is over: no batch is left for the next step")
-        return batch
+        return self._upcoming
 
     def check_step(self, indices: Sequence[int] | torch.Tensor | None) -> tuple[int, Indices]:
         """The batch that a `step` belongs to and this rank's examples of it, compared with `indices` if given."""
         num_delivered = 0 if self.latest is None else self.latest.delivered
-        batch = self.steps if self.latest is self._trained or self.latest is None else self.latest.start
+        batch = self._upcoming
         if batch >= num_delivered:
             raise StepError(
                 f"step must follow a batch: {num_delivered} batches of epoch {self.plan.epoch} were delivered, and "
