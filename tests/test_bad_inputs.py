@@ -243,7 +243,7 @@ ADVISER = {
     "advice on a stream": (lambda: go.advise(MODEL, Stream()), "dataset must be map-style"),
     "advice on nothing": (lambda: go.advise(MODEL, TensorDataset(torch.zeros(0, 3))), "dataset must"),
     "advice batch size": (lambda: go.advise(MODEL, DATA, batch_size=0), "batch_size must be .* 0"),
-    "probe batches": (lambda: go.advise(MODEL, DATA, probe_batches=0), "probe_batches must be .* 0"),
+    "advice sample": (lambda: go.advise(MODEL, DATA, num_examples=0), "num_examples must be .* 0"),
     "advice seed": (lambda: go.advise(MODEL, DATA, seed=-1), "seed must be an integer >= 0, got -1"),
     "advice losses": (lambda: go.advise(MODEL, DATA, losses=lambda m, b: m(b[0]).mean()), "losses must .*reduction"),
 }

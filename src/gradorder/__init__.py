@@ -4,9 +4,8 @@ One straight line: batch -> score -> ordering -> layout -> sampler -> the user's
 """
 
 from gradorder import orderings, selection
-from gradorder.diagnostics.advice import Advice
+from gradorder.diagnostics.advice import Advice, advise
 from gradorder.diagnostics.noise_scale import NoiseScale
-from gradorder.diagnostics.probe import advise
 from gradorder.diagnostics.report import DataReport, data_report
 from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankError, StepError, UnknownStepsError
 from gradorder.losses import cross_entropy, margins, squared_error, token_losses

@@ -24,30 +24,36 @@ def recommended(
     *,
     epochs: int,
     budget: float | None = None,
-    labels: Any = None,  # noqa: ANN401 - anything array-like
+    labels: Any = "auto",  # noqa: ANN401 - anything array-like
     seed: int = 0,
     drop_last: bool = False,
     num_replicas: int | None = None,
     rank: int | None = None,
+    verbose: bool = False,
 ) -> OrderedSampler:
     """Return a sampler that skips the examples your network already fits, using the losses you already compute.
 
-    Every epoch is shuffled and skips the examples that were fitted at their last visit (`Unlearned`): the label had a
-    probability of 0.85 or more, and the loss was small compared to the others. Fitted examples come back every fourth
-    epoch. If the losses indicate noisy labels, the examples that look noisy come every third epoch. The saving depends
-    on the data; if no example is fitted, the order is exactly that of random reshuffling. The losses come from the
-    training step itself, so there is no extra forward pass::
+    Every epoch is shuffled and skips the examples that were fitted at their last visit: their loss was below a quarter
+    of the mean loss (`Unlearned`). Fitted examples come back every fourth epoch. If they are no longer fitted then, the
+    sampler skips less, or nothing. So it is safe for regression and other losses that are not probabilities. The losses
+    come from the training step itself, so there is no extra forward pass::
 
         sampler = go.recommended(dataset, batch_size=128, epochs=epochs)
         loader = sampler.loader(dataset)
         scheduler = go.ProgressLR(optimizer, sampler)
-        for epoch in range(epochs):
-            sampler.set_epoch(epoch)
+        for epoch in sampler.run():
             for inputs, targets in loader:
                 losses = F.cross_entropy(model(inputs), targets, reduction="none")
                 ...
                 sampler.step(losses.detach())
                 scheduler.step()
+
+    `sampler.run()` aims at the accuracy of `epochs` plain epochs for fewer gradients. Its epochs are shorter, and part
+    of the saving pays for further ones. `for epoch in range(epochs)` with `sampler.set_epoch(epoch)` computes fewer
+    gradients still, and often ends at a lower accuracy.
+
+    If the dataset shows its labels without loading an example, batches are stratified: every batch holds its share of
+    each class. If no example is fitted, the order is exactly that of (stratified) random reshuffling.
 
     The number of steps of the run is not known in advance, so let the learning rate follow `sampler.progress`, as
     `ProgressLR` does. If the training loss is smoothed or weighted, pass the plain loss to `step`.
@@ -66,11 +72,14 @@ def recommended(
             anything; then all epochs are complete.
         budget: the number of example gradients relative to `epochs` complete epochs, in (0, 1]; 1 is plain random
             reshuffling.
-        labels: one label per example, for stratified batches.
+        labels: one label per example, for stratified batches. "auto" takes them from the dataset's `targets` or
+            `labels`, an integer second column of a `TensorDataset`, or an integer column `label` or `labels` of a
+            Hugging Face dataset, also through `Subset`, if there are 2 to N/8 classes. None turns it off.
         seed: the seed of all randomness.
         drop_last: drop an incomplete last batch.
         num_replicas: the number of processes; defaults to the size of the default process group.
         rank: the rank of this process.
+        verbose: print one line for each epoch: how many examples it visits.
 
     Raises:
         ValueError: the complete epochs alone exceed the budget, or leave less than a batch for each other epoch.
@@ -94,6 +103,7 @@ def recommended(
         num_replicas=num_replicas,
         rank=rank,
         epochs=epochs,
+        verbose=verbose,
     )
 
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import Subset, TensorDataset, random_split
 
 import gradorder as go
 
@@ -143,7 +144,7 @@ def test_what_is_forgotten_is_seen_again():
 
 
 @pytest.mark.parametrize("budget", [None, 0.6])
-def test_labels_give_balanced_batches(budget):
+def test_labels_give_stratified_batches(budget):
     labels = torch.arange(100) % 5
     sampler = go.recommended(100, 10, epochs=10, labels=labels, budget=budget)
     for indices in visits(sampler, 10):
@@ -179,3 +180,71 @@ def test_a_batch_is_enough_for_an_epoch_and_so_is_all_that_there_is():
     assert go.recommended(100, 10, epochs=10, budget=0.28).num_steps(1, 2) == 1
     for num_examples in (5, 10):
         assert go.recommended(num_examples, 10, epochs=10, budget=0.5).num_steps(1, 2) == 1
+
+
+# Labels of the dataset ------------------------------------------------------------------------------------------------
+
+LABELS = torch.arange(160) % 4
+
+
+class WithAttribute:
+    """A dataset that shows its labels, and must not be asked for an example."""
+
+    def __init__(self, name, values):
+        setattr(self, name, values)
+
+    def __len__(self):
+        return 160
+
+    def __getitem__(self, index):
+        raise AssertionError("labels must be found without loading an example")
+
+
+def hugging_face(feature, values, name="label"):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"x": datasets.Value("float32"), name: feature(datasets)})
+    return datasets.Dataset.from_dict({"x": [0.0] * 160, name: values}, features=features)
+
+
+WITH_CLASSES = {
+    "targets": lambda: WithAttribute("targets", LABELS.tolist()),
+    "labels": lambda: WithAttribute("labels", LABELS.numpy()),
+    "TensorDataset": lambda: TensorDataset(torch.zeros(160, 2), LABELS),
+    "ClassLabel": lambda: hugging_face(lambda d: d.ClassLabel(num_classes=4), LABELS.tolist()),
+    "integer column": lambda: hugging_face(lambda d: d.Value("int64"), LABELS.tolist(), "labels").with_format("torch"),
+    "Subset": lambda: Subset(TensorDataset(torch.zeros(320, 2), torch.arange(320) % 4), range(160)),
+    "random_split": lambda: random_split(TensorDataset(torch.zeros(160, 2), LABELS), [1.0])[0],
+}
+WITHOUT = {
+    "regression": lambda: TensorDataset(torch.zeros(160, 2), torch.rand(160)),
+    "multi-label": lambda: TensorDataset(torch.zeros(160, 2), torch.ones(160, 3, dtype=torch.long)),
+    "one class": lambda: TensorDataset(torch.zeros(160, 2), torch.zeros(160, dtype=torch.long)),
+    "identifiers": lambda: WithAttribute("labels", list(range(160))),
+    "ragged": lambda: WithAttribute("targets", [[0], [1, 2]] * 80),
+    "a method": lambda: WithAttribute("labels", lambda: LABELS),
+    "text": lambda: hugging_face(lambda d: d.Value("string"), ["a", "b"] * 80),
+    "inputs only": lambda: TensorDataset(torch.zeros(160, 2)),
+    "a length": lambda: 160,
+}
+
+
+@pytest.mark.parametrize("name", WITH_CLASSES)
+def test_batches_are_stratified_by_the_labels_of_the_dataset(name):
+    sampler = go.recommended(WITH_CLASSES[name](), 16, epochs=3)
+    assert "stratified by 4 classes" in repr(sampler)
+    labels = LABELS
+    if name == "random_split":
+        labels = LABELS[torch.tensor(sampler.dataset.indices)]
+    for batch in torch.tensor(list(sampler)).split(16):
+        assert labels[batch].bincount(minlength=4).tolist() == [4] * 4
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_batches_are_random_if_the_dataset_shows_no_classes(name):
+    sampler = go.recommended(WITHOUT[name](), 16, epochs=3)
+    assert "no labels" in repr(sampler)
+    assert list(sampler) == list(go.OrderedSampler(160, 16, ordering=go.Shuffled()))
+
+
+def test_labels_can_be_turned_off():
+    assert "no labels" in repr(go.recommended(WITH_CLASSES["TensorDataset"](), 16, epochs=3, labels=None))

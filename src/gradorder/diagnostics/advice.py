@@ -1,217 +1,151 @@
-"""The result of a probe, and the statistics of gradient norms behind it."""
+"""Advice: what `go.recommended` would skip now, from the losses of a random sample of the examples."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import nn
+from torch.utils.data import Dataset, Subset
 
-Array = NDArray[np.float64]
+from gradorder import checks
+from gradorder.batches import Batch
+from gradorder.diagnostics.measured import MEASURED, Measured
+from gradorder.losses import Losses
+from gradorder.orderings import Unlearned
+from gradorder.orderings.ordering import Request
+from gradorder.sampler.labels import Classes
+from gradorder.scores import Loss, score_dataset
 
-LIKELY: Final = 1.5
-"""From this gain per time on, a choice by scores is likely to pay. Our choice, not a measurement."""
+_QUANTILE = 1.96
+"""Of the normal distribution, for 95% intervals."""
 
-UNLIKELY: Final = 1.1
-"""Below this gain per time it is unlikely to."""
-
-_SAVED_BY_HALF: Final = 0.5
-
-EXACT: Final = "GradientNorm"
-"""The score whose numbers the others are compared with."""
-
-Prospect = Literal["likely", "unclear", "unlikely"]
+_NUM_ALIKE = 3
 
 
 @dataclass(frozen=True)
-class ScoreAdvice:
-    """What one score costs and knows.
+class Share:
+    """A share of the examples, with its 95% interval."""
 
-    Args:
-        name: of the score; "remembered losses" are those that a training step has computed anyway.
-        cost: time to score a batch, as a part of the time to train on it (forward, backward, optimizer step); the
-            median over the rounds of the probe.
-        rank_correlation: Spearman's, with the exact gradient norms; None where either is constant.
-        gain: how many times lower the second moment of the gradient is, if examples are drawn in proportion to this
-            score (raised by a tenth of its mean) and weighted, than if they are drawn uniformly.
-    """
+    value: float
+    low: float
+    high: float
 
-    name: str
-    cost: float
-    rank_correlation: float | None
-    gain: float
+    @classmethod
+    def of(cls, count: int, total: int, population: int, factor: float = 1.0) -> "Share":
+        """Return `factor` times count / total, with Wilson's interval; exact if all examples were looked at."""
+        part = count / total
+        if total == population:
+            return cls(factor * part, factor * part, factor * part)
+        z2 = _QUANTILE**2 / total
+        centre = (part + z2 / 2) / (1 + z2)
+        margin = _QUANTILE * math.sqrt(part * (1 - part) / total + z2 / (4 * total)) / (1 + z2)
+        return cls(factor * part, factor * max(0.0, centre - margin), factor * min(1.0, centre + margin))
 
-    @property
-    def gain_per_time(self) -> float:
-        """The gain over 1 + cost: every example trained on is scored once."""
-        return self.gain / (1 + self.cost)
-
-    @property
-    def half_saving(self) -> float:
-        """The most that keep=0.5 can save of an epoch's time, all examples scored; negative where it costs more."""
-        return _SAVED_BY_HALF - self.cost
+    def __str__(self) -> str:
+        return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What a probe of a model and its data found; `print(advice)` tells it in words.
+    """What `go.recommended` would do with this model and dataset now; `print(advice)` says it in words.
 
     Args:
-        num_examples: how many were probed.
-        batch_size: of the training steps timed.
-        step_seconds: time of a training step on one batch, the median over the rounds of the probe.
-        variation: coefficient of variation of the exact gradient norms.
-        harder_half_share: the part of the sum of norms that the harder half of the examples holds.
-        effective_share: mean(norm)^2 / mean(norm^2), the effective sample size over the number of examples; 1 where
-            all norms are equal.
-        scores: one for each score that serves this model and loss, remembered losses first.
-        refused: the names of the others.
+        num_examples: the number of examples whose losses were computed.
+        skipped: the share of the next epoch that would be skipped.
+        mislabelled: the share of labels that look wrong: their loss is above that of guessing. None if that cannot be
+            said: the loss is not the cross-entropy, there are no classes, or the model does not fit most examples yet.
+        classes: the number of classes by which batches are stratified; None if they are not.
+        source: the origin of their labels.
     """
 
     num_examples: int
-    batch_size: int
-    step_seconds: float
-    variation: float
-    harder_half_share: float
-    effective_share: float
-    scores: tuple[ScoreAdvice, ...]
-    refused: tuple[str, ...] = ()
+    skipped: Share
+    mislabelled: Share | None
+    classes: int | None
+    source: str | None
 
     @property
-    def gain(self) -> float:
-        """1 / effective_share: what drawing by the exact norms gains over uniform, the most that any score can."""
-        return 1 / self.effective_share
-
-    @property
-    def best(self) -> ScoreAdvice:
-        """The score with the largest gain per time; of equal ones the first."""
-        return max(self.scores, key=lambda score: score.gain_per_time)
-
-    @property
-    def verdict(self) -> Prospect:
-        """Whether ordering or selection by scores is expected to pay: "likely", "unclear" or "unlikely".
-
-        By the best score's gain per time: likely from 1.5 on, unlikely below 1.1, unclear between them.
-        """
-        if self.best.gain_per_time >= LIKELY:
-            return "likely"
-        return "unlikely" if self.best.gain_per_time < UNLIKELY else "unclear"
-
-    @property
-    def text(self) -> str:
-        """The advice in plain words, a table of the scores among them."""
-        return "\n".join([self._headline(), *self._spread(), "", *self._table(), "", *self._remarks()])
+    def alike(self) -> tuple[Measured, ...]:
+        """The measured tasks whose runs skipped the most similar share."""
+        return tuple(sorted(MEASURED, key=lambda task: abs(task.skipped - self.skipped.value))[:_NUM_ALIKE])
 
     def __str__(self) -> str:
-        return self.text
-
-    def _headline(self) -> str:
-        said = {
-            "likely": "Ordering or selection by scores is likely to pay",
-            "unclear": "It is unclear whether ordering or selection by scores pays",
-            "unlikely": "Ordering or selection by scores is unlikely to pay",
-        }[self.verdict]
-        return (
-            f"{said}: expected from this probe of {self.num_examples:,} examples, by {self.best.name} "
-            f"(gain per time {self.best.gain_per_time:.2f})."
-        )
-
-    def _spread(self) -> list[str]:
-        return [
-            f"The standard deviation of the gradient norms is {self.variation:.0%} of their mean.",
-            f"The harder half of the examples holds {self.harder_half_share:.0%} of their sum.",
-            f"Drawn in proportion to them, an example counts as much as {self.gain:.2f} drawn uniformly.",
+        lines = [
+            f"From the losses of {self.num_examples:,} examples at the current weights (95% intervals):",
+            f"- go.recommended would skip {self.skipped} of the next epoch.",
+            f"- Labels that look wrong: {self.mislabelled or 'cannot say'}.",
+            "- Batches are not stratified: no labels were found."
+            if self.classes is None
+            else f"- Batches are stratified by the {self.classes} classes of {self.source}.",
+            "Measured on small tasks whose whole runs skipped a similar share:",
+            *(f"- {task}" for task in self.alike),
+            "The share grows as training fits more examples. Before training, it says nothing about later epochs.",
         ]
-
-    def _table(self) -> list[str]:
-        head = f"{'score':<18}{'cost':>5}{'rank corr.':>12}{'gain':>7}{'gain per time':>15}{'keep=0.5 saves':>16}"
-        return [head, *(_row(score) for score in self.scores)]
-
-    def _remarks(self) -> list[str]:
-        remarks = [
-            f"Cost is a part of a training step on {self.batch_size} examples, {_seconds(self.step_seconds)}.",
-            "Losses remembered from training need no pass, only some 0.05 ms a step; those of a real run are older.",
-        ]
-        remarks += [
-            f"Scoring every epoch by {score.name} would add {score.cost:.0%} to its time."
-            for score in self.scores
-            if score.name == EXACT
-        ]
-        if self.refused:
-            remarks.append(f"Not for this model or loss: {', '.join(self.refused)}.")
-        remarks.append("A probe sees neither wrong labels, nor later epochs, nor the accuracy that follows.")
-        return remarks
+        return "\n".join(lines)
 
 
-def _row(score: ScoreAdvice) -> str:
-    correlation = "-" if score.rank_correlation is None else f"{score.rank_correlation:.2f}"
-    saving = f"at most {score.half_saving:.0%}" if score.half_saving > 0 else "nothing"
-    return (
-        f"{score.name:<18}{score.cost:>5.0%}{correlation:>12}{score.gain:>7.2f}{score.gain_per_time:>15.2f}{saving:>16}"
+def advise(
+    model: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    losses: Losses | None = None,
+    labels: Any = "auto",  # noqa: ANN401 - anything array-like
+    num_examples: int = 2000,
+    batch_size: int = 512,
+    collate_fn: Callable[[list[Any]], Batch] | None = None,
+    seed: int = 0,
+) -> Advice:
+    """Return what `go.recommended` would skip now: its own rule, applied to a random sample of the examples.
+
+    It computes the losses of the sample at the current weights, with the model in eval mode. The model and the global
+    random state are left as they were. Ask during training, not before it: an untrained model fits nothing.
+
+    Args:
+        model: the model, at the weights of interest.
+        dataset: a map-style dataset.
+        losses: a function `(model, batch) -> (B,)`; cross-entropy of `(inputs, targets)` if not given.
+        labels: as in `go.recommended`.
+        num_examples: the size of the sample.
+        batch_size: the batch size of the forward passes.
+        collate_fn: as in `DataLoader`.
+        seed: the seed of the sample.
+
+    Raises:
+        IterableDatasetError: the dataset is iterable-style or has no length.
+        NonFiniteScoresError: a loss is NaN or infinite.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> dataset = TensorDataset(torch.randn(300, 4), torch.randint(3, (300,)))
+        >>> advice = advise(nn.Linear(4, 3), dataset)
+        >>> advice.num_examples, advice.classes
+        (300, 3)
+    """
+    length = checks.map_style_length("dataset", dataset)
+    size = min(length, checks.integer("num_examples", num_examples, minimum=1))
+    rng = np.random.default_rng(np.random.SeedSequence(checks.integer("seed", seed, minimum=0)))
+    sample = np.sort(rng.choice(length, size, replace=False)).tolist()
+    values = score_dataset(model, Subset(dataset, sample), Loss(losses), batch_size=batch_size, collate_fn=collate_fn)
+    rule = Unlearned()
+    is_fitted = rule.is_fitted(Request(0, size, torch.Generator(), scores=values))
+    classes = Classes.of(labels, dataset, length)
+    return Advice(
+        num_examples=size,
+        skipped=Share.of(int(is_fitted.sum()), size, length, factor=1 - 1 / rule.every),
+        mislabelled=None if losses is not None else _mislabelled(values, classes, length),
+        classes=None if classes is None else len(classes.counts),
+        source=None if classes is None else classes.source,
     )
 
 
-def _seconds(seconds: float) -> str:
-    return f"{seconds * 1000:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-# Statistics of gradient norms and scores, arrays of shape (N,) -----------------------------------------------------
-
-FLOOR: Final = 0.1
-"""What every example's score is raised by before it is drawn, as a part of the mean score."""
-
-
-def variation(norms: Array) -> float:
-    """The coefficient of variation, standard deviation / mean; 0 where all are zero."""
-    mean = float(norms.mean())
-    return float(norms.std()) / mean if mean > 0 else 0.0
-
-
-def harder_half_share(norms: Array) -> float:
-    """The part of the sum that the larger half (rounded up) holds; its part of the examples where all are zero."""
-    half = math.ceil(len(norms) / 2)
-    total = float(norms.sum())
-    return float(np.sort(norms)[::-1][:half].sum()) / total if total > 0 else half / len(norms)
-
-
-def effective_share(norms: Array) -> float:
-    """mean(norm)^2 / mean(norm^2), the effective sample size over N: 1 where all are equal, 1 / N where one has all."""
-    largest = float(norms.max())
-    if largest == 0:
-        return 1.0
-    relative = norms / largest
-    return float(relative.mean() ** 2 / (relative**2).mean())
-
-
-def gain(norms: Array, scores: Array) -> float:
-    """By how much drawing by the scores, with weights, lowers the second moment of the gradient.
-
-    Drawn with probabilities p_i and weighted by 1 / (N p_i), a gradient g has E ||g||^2 = sum_i ||g_i||^2 / (N^2 p_i).
-    Here p_i is proportional to s_i = score_i + mean(score) / 10, so that a score of zero does no harm where a little
-    gradient is left; uniform over that is mean(norm^2) / (mean(s) mean(norm^2 / s)). Below 1 the draw is worse than
-    uniform. It is below 1 / effective_share(norms) for any scores. Nothing can be drawn by negative scores: 0 then.
-    """
-    if (scores < 0).any():
-        return 0.0
-    if not norms.any() or not scores.any():
-        return 1.0
-    squares = (norms / norms.max()) ** 2
-    drawn = scores / scores.max()
-    drawn = drawn + FLOOR * drawn.mean()
-    return float(squares.mean() / (drawn.mean() * (squares / drawn).mean()))
-
-
-def rank_correlation(first: Array, second: Array) -> float | None:
-    """Spearman's rank correlation, equal values sharing their mean rank; None where one is constant."""
-    ranks = [_mean_ranks(values) - (len(values) - 1) / 2 for values in (first, second)]
-    lengths = [float(np.sqrt((centred**2).sum())) for centred in ranks]
-    if min(lengths) == 0:
+def _mislabelled(losses: torch.Tensor, classes: Classes | None, length: int) -> Share | None:
+    """Return the share of cross-entropies above ln C, the loss of guessing, if most losses are below half of it."""
+    if classes is None:
         return None
-    return float((ranks[0] * ranks[1]).sum()) / (lengths[0] * lengths[1])
-
-
-def _mean_ranks(values: Array) -> Array:
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks: NDArray[Any] = (ends - (counts + 1) / 2)[places]
-    return ranks.astype(np.float64)
+    guessing = math.log(len(classes.counts))
+    if float(losses.median()) > guessing / 2:
+        return None
+    return Share.of(int((losses > guessing).sum()), len(losses), length)

@@ -1,5 +1,6 @@
 """FlipFlop: every second epoch visits the examples of the epoch before it in reverse order."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -45,16 +46,19 @@ class FlipFlop(Wrapping):
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that replays the even epochs."""
-        prunes = self.inner.start(replace(request, epochs_per_order=2)).prunes
-        return _Replay(self, request.num_examples, prunes=prunes)
+        return _Replay(self, request.num_examples, self.inner.start(replace(request, epochs_per_order=2)))
+
+    def _can_wrap(self, run: OrderingRun) -> bool:
+        return run.can_be_replayed or super()._can_wrap(run)
 
 
 class _Replay(OrderingRun):
     """Keeps the order of an even epoch for the odd epoch after it, which then needs no scores."""
 
-    def __init__(self, rule: FlipFlop, num_examples: int, *, prunes: bool) -> None:
-        super().__init__(rule, prunes=prunes)
+    def __init__(self, rule: FlipFlop, num_examples: int, inner: OrderingRun) -> None:
+        super().__init__(rule, prunes=inner.prunes)
         self._num_examples = num_examples
+        self._inner = inner
         self._epoch = -1
         self._order: Order | None = None
 
@@ -70,14 +74,32 @@ class _Replay(OrderingRun):
         replayed = self._replayed(request.epoch)
         if replayed is not None:
             return _reversed(replayed, request.epoch - 1)
-        order = super().order(request)
+        # The sampler changes a copy of this run, so that a plan that fails changes nothing.
+        self._inner = copy.copy(self._inner)
+        order = self._ordered_by_inner(request)
         # Without scores, the seed alone reproduces the order.
         is_kept = self.rule.needs_scores and request.epoch % 2 == 0
         self._epoch, self._order = (request.epoch, order) if is_kept else (-1, None)
         return order
 
+    def _ordered_by_inner(self, request: Request) -> Order:
+        """Order an even epoch; for an odd epoch, return the reversed order of the even epoch before it."""
+        even = request.epoch - request.epoch % 2
+        generator = request.generator
+        if even < request.epoch and request.seed is not None:
+            generator = epoch_generator(request.seed, even)
+        order = self._inner.order(replace(request, epoch=even, generator=generator, epochs_per_order=2))
+        return order if even == request.epoch else _reversed(order, even)
+
+    def worth(self, part: float) -> float:
+        """Return the worth of the inner run."""
+        return self._inner.worth(part)
+
     def state(self) -> dict[str, torch.Tensor | int]:
-        """Return the kept order."""
+        """Return the kept order, and the state of the inner run."""
+        return {**self._kept_state(), **{f"inner_{name}": value for name, value in self._inner.state().items()}}
+
+    def _kept_state(self) -> dict[str, torch.Tensor | int]:
         if self._order is None:
             return {}
         weights = {} if self._order.weights is None else {"weights": self._order.weights.cpu()}
@@ -85,7 +107,9 @@ class _Replay(OrderingRun):
         return {"epoch": self._epoch, "indices": self._order.indices.cpu(), **flags, **weights}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the kept order."""
+        """Restore the result of `state`."""
+        inner = {name.removeprefix("inner_"): value for name, value in state.items() if name.startswith("inner_")}
+        self._inner.load(inner)
         self._epoch, self._order = -1, None
         if "indices" in state:
             flags = {name: bool(state.get(name)) for name in ("is_unscored", "repeats")}

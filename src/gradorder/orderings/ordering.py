@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -282,10 +282,18 @@ class OrderingRun:
         self.rule = rule
         self.prunes = prunes
 
+    can_be_replayed: ClassVar[bool] = False
+    """Whether `FlipFlop` may wrap the rule although the run carries something: it asks for every second epoch only."""
+
     def needs_scores(self, epoch: int) -> bool:
         """Whether this epoch needs scores."""
         del epoch
         return self.rule.needs_scores
+
+    def worth(self, part: float) -> float:
+        """Return how many epochs of the run an epoch counts that visits this part of the examples."""
+        del part
+        return 1.0
 
     def order(self, request: Request) -> Order:
         """Order an epoch. If the rule needs scores and there are none, the order is random and complete."""
@@ -339,11 +347,15 @@ class Wrapping(Ordering):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Ordering):
             raise TypeError(f"inner must be an ordering such as Shuffled(), got {self.inner!r}")
-        if type(self.inner.start(Request(0, 1, torch.Generator()))) is not OrderingRun:
+        if not self._can_wrap(self.inner.start(Request(0, 1, torch.Generator()))):
             raise ValueError(
                 f"inner must not carry anything from epoch to epoch, got {self.inner}. Put FlipFlop outermost; "
                 "GradientBalancing cannot be wrapped"
             )
+
+    def _can_wrap(self, run: OrderingRun) -> bool:
+        """Whether the inner ordering carries nothing that this wrapper would lose."""
+        return type(run) is OrderingRun
 
     @property
     def needs_scores(self) -> bool:

@@ -185,6 +185,11 @@ class EpochPlanner:
         return self.ordering.start(self._request(self.start_epoch))
 
     @cached_property
+    def num_complete(self) -> int:
+        """The number of examples of a complete epoch."""
+        return self._num_used(self.num_examples, 0)
+
+    @cached_property
     def _prunes(self) -> bool:
         return self.new_run().prunes
 

@@ -17,7 +17,7 @@ from gradorder.orderings import Ordering
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.labels import Classes
-from gradorder.sampler.length import RunLength
+from gradorder.sampler.length import RunLength, Visits
 from gradorder.sampler.loader import loader_of
 from gradorder.sampler.memory import ScoreMemory
 from gradorder.sampler.notices import Notices
@@ -25,6 +25,7 @@ from gradorder.sampler.plan import EpochPlan, EpochPlanner, Keep
 from gradorder.sampler.position import Pass, Position
 from gradorder.sampler.state import SamplerState
 from gradorder.sampler.stratified import Layout
+from gradorder.sampler.summary import Summary, timed
 
 Scores = torch.Tensor | Callable[[], torch.Tensor]
 """One number per example of the dataset, or a function that computes them when they are needed."""
@@ -51,8 +52,9 @@ class OrderedSampler(DistributedSampler[int]):
         dataset_or_length: a map-style dataset, or the number of examples.
         batch_size: examples per training step, over all processes together.
         ordering: the rule from scores to order. There is no default; start with `go.recommended`.
-        labels: one label per example, or True for the dataset's own `targets` or `labels`. With labels, batches are
-            stratified: every batch holds its share of each class, to within one.
+        labels: one label per example, True for the dataset's own labels, or "auto" for the dataset's own labels if it
+            has any that look like classes. With labels, batches are stratified: every batch holds its share of each
+            class, to within one.
         layout: "contiguous", the order as given. For orderings by score also "dealt" (position i goes to batch i mod
             num_batches, so every batch has the same spread of difficulty) and "shuffled" (the kept part in random
             order: scores decide which examples are visited, but not when).
@@ -63,8 +65,9 @@ class OrderedSampler(DistributedSampler[int]):
         drop_last: drop a last batch that is not full.
         num_replicas: number of processes; by default that of the default process group.
         rank: the rank of this process.
-        epochs: the number of epochs of the run, for `progress`, and to check a function `keep` at construction. An
-            epoch beyond it gives a warning.
+        epochs: the number of epochs of the run, for `progress` and `run`, and to check a function `keep` at
+            construction. An epoch beyond it gives a warning.
+        verbose: print one line for each epoch: how many examples it visits.
 
     Example:
         >>> import gradorder as go
@@ -99,6 +102,7 @@ class OrderedSampler(DistributedSampler[int]):
         num_replicas: int | None = None,
         rank: int | None = None,
         epochs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.num_examples = checks.num_examples_of("dataset_or_length", dataset_or_length)
         self.batch_size = checks.integer("batch_size", batch_size, minimum=1)
@@ -116,7 +120,7 @@ class OrderedSampler(DistributedSampler[int]):
             num_examples=self.num_examples,
             batch_size=self.batch_size,
             ordering=ordering,
-            classes=None if labels is None else Classes.of(labels, dataset_or_length, self.num_examples),
+            classes=Classes.of(labels, dataset_or_length, self.num_examples),
             layout=layout,
             keep=keep,
             start_epoch=checks.integer("start_epoch", start_epoch, minimum=0),
@@ -133,6 +137,9 @@ class OrderedSampler(DistributedSampler[int]):
         self._notices = Notices()
         self._followers: WeakSet[Follower] = WeakSet()
         self._is_stepped = False
+        self._verbose = bool(verbose)
+        self.seconds = 0.0
+        """Time spent in `set_epoch` and `step`; see `summary`."""
         self._enter(Position(self._planner.plan(0, None, self._run)))
 
     def __repr__(self) -> str:
@@ -189,13 +196,27 @@ class OrderedSampler(DistributedSampler[int]):
         """The finished part of the run, from 0 to 1, for learning rates that follow it; see `go.ProgressLR`.
 
         It counts steps. If the ordering decides epoch by epoch how many there are, every epoch is the same part of the
-        run.
+        run; in `run`, a shorter epoch is a smaller part.
 
         Raises:
             ValueError: the sampler was built without `epochs`.
         """
         plan = self._position.plan
-        return self._length.progress(plan.epoch, self._num_consumed / plan.num_batches)
+        return self._length.progress(plan, self._num_consumed / plan.num_batches, self._run)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last epoch of the run is complete. Always False if the sampler was built without `epochs`."""
+        return self.epochs is not None and self.steps_left == 0 and self._is_last
+
+    @property
+    def _is_last(self) -> bool:
+        return self._length.is_last(self._position.plan, self._run)
+
+    def summary(self) -> Summary:
+        """Return how many examples each epoch so far visited and skipped, and the time spent in the sampler."""
+        self._length.enter(self._position.plan)
+        return Summary(self._planner.num_complete, self._length.examples_per_epoch, self.seconds)
 
     @property
     def _num_consumed(self) -> int:
@@ -203,6 +224,46 @@ class OrderedSampler(DistributedSampler[int]):
 
     # ---------------------------------------------------------------- planning
 
+    def run(self) -> Iterator[int]:
+        """Plan the epochs of the run one after the other, and yield their numbers.
+
+        In a training loop::
+
+            for epoch in sampler.run():
+                for batch in loader:
+                    ...
+                    sampler.step(losses.detach())
+
+        If the ordering skips examples (`go.recommended`), a shorter epoch counts as less than one epoch, so there are
+        more than `epochs` of them. The run aims at the accuracy of `epochs` complete epochs, and never computes more
+        gradients than they do. With `for epoch in range(epochs)` there are `epochs` epochs: fewer gradients, and often
+        a lower accuracy. If no example is skipped, both are the same.
+
+        After `load_state_dict`, it continues with the epoch of the loaded position.
+
+        Raises:
+            ValueError: the sampler was built without `epochs`.
+        """
+        self.start_run()
+        return self._epochs_left()
+
+    def start_run(self) -> None:
+        """Let the run end when `progress` is 1, as in `run`, for a loop that plans its epochs itself.
+
+        Such a loop calls `set_epoch` for every epoch, and ends when `is_over` is true.
+        """
+        self._length.start(self.epoch)
+
+    def _epochs_left(self) -> Iterator[int]:
+        if self.is_over:
+            return
+        self.set_epoch(self.epoch + (self.steps_left == 0))
+        yield self.epoch
+        while not self._is_last:
+            self.set_epoch(self.epoch + 1)
+            yield self.epoch
+
+    @timed
     def set_epoch(self, epoch: int, scores: Scores | None = None) -> None:
         """Plan an epoch.
 
@@ -238,7 +299,9 @@ class OrderedSampler(DistributedSampler[int]):
             self._plan(epoch, scores, ended=position if is_new else None)
         self._length.enter(self._position.plan)
         self._tell_followers()
-        if self.epochs is not None and epoch >= self.epochs:
+        if is_new and self._verbose and self.rank == 0:
+            print(self.summary().line(epoch))  # noqa: T201 - on request
+        if self.epochs is not None and self._length.is_beyond(self._position.plan, self._run):
             self._notices.beyond_the_end(epoch, self.epochs)
 
     def _check_world_size(self) -> None:
@@ -269,6 +332,7 @@ class OrderedSampler(DistributedSampler[int]):
             self._memory.restore(given)
         if ended is not None:
             self._finish(ended, discarded)
+            self._length.leave(ended.plan, self._run)
         self._run = run
         self._enter(Position(plan))
 
@@ -364,6 +428,7 @@ class OrderedSampler(DistributedSampler[int]):
 
     # ---------------------------------------------------------------- consuming
 
+    @timed
     def step(
         self,
         scores: torch.Tensor | None = None,
@@ -492,7 +557,10 @@ class OrderedSampler(DistributedSampler[int]):
             consumed=self._num_consumed,
             is_stepped=self._is_stepped,
             sequence=plan.sequence,
-            planned_steps=self._length.state(),
+            planned_epochs=self._length.state(),
+            is_run=self._length.visits.is_counted,
+            worth=self._length.visits.worth,
+            gradients=self._length.visits.gradients,
             repeats=plan.repeats,
             remembered_scores=self._memory.known(),
             weights=plan.weights,
@@ -518,7 +586,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._run = run
         self._memory.restore(loaded.remembered_scores)
         self._is_stepped = loaded.is_stepped
-        self._length.load(loaded.planned_steps)
+        self._length.load(loaded.planned_epochs, Visits(loaded.is_run, loaded.worth, loaded.gradients))
         self._enter(Position(plan, loaded.consumed, is_loaded=True))
         self._tell_followers()
 

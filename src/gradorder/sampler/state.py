@@ -1,5 +1,6 @@
 """The state of a sampler as plain tensors and numbers, every field validated when it is loaded."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
@@ -9,7 +10,7 @@ import torch
 from gradorder import checks
 from gradorder.orderings.ordering import has_duplicates
 
-VERSION = 3
+VERSION = 4
 PARTS = ("carried", "history")
 """Fields with entries of their own. Each entry is saved by itself, under the name of its part and its own."""
 
@@ -31,8 +32,14 @@ class SamplerState:
     is_stepped: bool
     """Whether `consumed` was counted by `step`."""
     sequence: torch.Tensor
-    planned_steps: torch.Tensor
-    """The steps of every epoch planned so far, as rows (epoch, steps)."""
+    planned_epochs: torch.Tensor
+    """Every epoch planned so far, as rows (epoch, steps, examples)."""
+    is_run: bool
+    """Whether the run ends when its progress is 1, rather than after a number of epochs."""
+    worth: float
+    """The epochs before the current one, each counted as the ordering says."""
+    gradients: float
+    """The examples that these epochs visited, in units of the dataset."""
     repeats: bool = False
     """Whether an example may occur in the sequence more than once."""
     remembered_scores: torch.Tensor | None = None
@@ -74,16 +81,20 @@ class SamplerState:
         self._check_kinds()
         checks.integer("epoch of the state", self.epoch, minimum=0)
         checks.integer("consumed of the state", self.consumed, minimum=0)
-        for name in ("is_stepped", "repeats"):
+        for name in ("is_stepped", "repeats", "is_run"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"state must hold {name} as True or False, got {getattr(self, name)!r}")  # noqa: TRY004
         self._check_sequence()
         num_batches = -(-len(self.sequence) // self.batch_size)
         if self.consumed > num_batches:
             raise ValueError(f"state must have consumed 0 to {num_batches} batches, got {self.consumed}")
-        steps = self.planned_steps
-        if steps.dtype != torch.int64 or steps.ndim != 2 or steps.shape[1] != 2 or (steps < 0).any():  # noqa: PLR2004
-            raise ValueError(f"state must hold planned_steps in rows (epoch, steps), got {steps}")
+        rows = self.planned_epochs
+        if rows.dtype != torch.int64 or rows.ndim != 2 or rows.shape[1] != 3 or (rows < 0).any():  # noqa: PLR2004
+            raise ValueError(f"state must hold planned_epochs in rows (epoch, steps, examples), got {rows}")
+        for name in ("worth", "gradients"):
+            value = getattr(self, name)
+            if not checks.is_number(value) or not 0 <= value < math.inf:
+                raise ValueError(f"state must hold {name} as a finite number >= 0, got {value!r}")
         if self.remembered_scores is not None:
             self._check_numbers("remembered_scores", self.num_examples, may_be_nan=True)
         if self.weights is not None:
@@ -92,7 +103,7 @@ class SamplerState:
                 raise ValueError("state must hold weights that are not negative")
 
     def _check_kinds(self) -> None:
-        tensors = {name: getattr(self, name) for name in ("sequence", "planned_steps", "remembered_scores", "weights")}
+        tensors = {name: getattr(self, name) for name in ("sequence", "planned_epochs", "remembered_scores", "weights")}
         entries = {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
         for values, kind in ((tensors, torch.Tensor | None), (entries, torch.Tensor | int | float)):
             for name, value in values.items():

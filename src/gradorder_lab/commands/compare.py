@@ -72,7 +72,7 @@ def compare(request: ComparisonRequest, out: Path) -> None:
     if request.probe_only:
         return
     console.print()
-    told, _ = announcement(contest, _plain_seconds(contest.task, run, advice), jobs=request.jobs)
+    told, _ = announcement(contest, _plain_seconds(contest.task, run), jobs=request.jobs)
     there = num_there(contest, out)
     console.print(told + (f"; {there} are there already" if there else ""), highlight=False, soft_wrap=True)
     runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
@@ -178,10 +178,9 @@ def _probed(task: Task, run: NetworkRun) -> go.Advice | str:
         return f"The probe cannot judge this network: {error}"
 
 
-def _plain_seconds(task: Task, run: NetworkRun, advice: go.Advice | str) -> float:
-    """How long plain training takes, by its first epoch; much of a short one is what is done only once."""
-    steps = inf if isinstance(advice, str) else run.cost.updates * advice.step_seconds
-    return task.epochs * min(run.cost.seconds, steps)
+def _plain_seconds(task: Task, run: NetworkRun) -> float:
+    """How long plain training takes, by its first epoch."""
+    return task.epochs * run.cost.seconds
 
 
 class _MapStyle(Dataset[LabelledBatch]):

@@ -1,99 +1,83 @@
-import dataclasses
+import math
 
 import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
 
 import gradorder as go
-from gradorder.diagnostics.advice import ScoreAdvice
+from gradorder.diagnostics.advice import Share
 
 
-def advice(*scores, **changes):
-    given = {
-        "num_examples": 1024,
-        "batch_size": 128,
-        "step_seconds": 0.002,
-        "variation": 1.0,
-        "harder_half_share": 0.9,
-        "effective_share": 0.5,
-        "scores": scores,
-    }
-    return go.Advice(**(given | changes))
+class Logits(nn.Module):
+    """The inputs are the logits."""
+
+    def forward(self, inputs):
+        return inputs
 
 
-@pytest.mark.parametrize(
-    ("gain", "cost", "verdict"),
-    [
-        (1.0, 0.0, "unlikely"),
-        (1.0999, 0.0, "unlikely"),
-        (1.1, 0.0, "unclear"),
-        (1.4999, 0.0, "unclear"),
-        (1.5, 0.0, "likely"),
-        (3.0, 1.0, "likely"),
-        (3.0, 1.001, "unclear"),
-        (3.0, 1.8, "unlikely"),
-        (0.0, 0.0, "unlikely"),
-    ],
-)
-def test_the_verdict_is_by_the_gain_per_time(gain, cost, verdict):
-    assert advice(ScoreAdvice("Loss", cost, 0.9, gain)).verdict == verdict
+def dataset_with(losses, num_classes=4):
+    """Examples whose cross-entropies are these, with labels in turn."""
+    labels = torch.arange(len(losses)) % num_classes
+    probabilities = torch.exp(-torch.tensor(losses, dtype=torch.float64))
+    others = (1 - probabilities) / (num_classes - 1)
+    table = others[:, None].repeat(1, num_classes)
+    table[torch.arange(len(losses)), labels] = probabilities
+    return TensorDataset(table.log().float(), labels)
 
 
-def test_the_best_score_decides():
-    slow, cheap = ScoreAdvice("GradientNorm", 4.0, 1.0, 5.0), ScoreAdvice("Loss", 0.25, 0.7, 2.5)
-    found = advice(slow, cheap)
-    assert found.best is cheap
-    assert found.best.gain_per_time == 2.0
-    assert found.verdict == "likely"
-    assert advice(slow).verdict == "unlikely"
+LOSSES = [0.01] * 600 + [0.6] * 300 + [3.0] * 100
 
 
-@pytest.mark.parametrize(("cost", "saving"), [(0.0, 0.5), (0.3, 0.2), (1.2, -0.7)])
-def test_keeping_half_saves_what_scoring_leaves(cost, saving):
-    assert ScoreAdvice("Loss", cost, 1.0, 1.0).half_saving == pytest.approx(saving)
+def test_the_share_is_that_of_the_rule_of_the_default():
+    advice = go.advise(Logits(), dataset_with(LOSSES))
+    assert advice.num_examples == 1000
+    assert advice.skipped.value == pytest.approx(0.75 * 0.6)
+    assert advice.skipped.low == advice.skipped.high  # every example was looked at
+    sampler = go.recommended(1000, 100, epochs=5)
+    sampler.set_epoch(1, scores=torch.tensor(LOSSES))
+    assert sampler.summary().visited[1] == pytest.approx(1000 * (1 - advice.skipped.value), abs=5)
 
 
-def test_the_text_has_the_numbers_and_claims_no_more():
-    found = advice(
-        ScoreAdvice("remembered losses", 0.0, 0.87, 1.9),
-        ScoreAdvice("GradientNorm", 0.95, 1.0, 2.0),
-        ScoreAdvice("Loss", 0.41, None, 1.9),
-        refused=("LogitError",),
-    )
-    text = str(found)
-    assert text == found.text
-    first, *_ = text.splitlines()
-    assert first == (
-        "Ordering or selection by scores is likely to pay: expected from this probe of 1,024 examples, "
-        "by remembered losses (gain per time 1.90)."
-    )
-    for said in (
-        "is 100% of their mean",
-        "holds 90% of their sum",
-        "counts as much as 2.00 drawn uniformly",
-        "a training step on 128 examples, 2.00 ms",
-        "Scoring every epoch by GradientNorm would add 95% to its time.",
-        "Not for this model or loss: LogitError.",
-        "neither wrong labels",
-    ):
-        assert said in text
-    rows = {line.split("  ")[0]: line.split() for line in text.splitlines()}
-    assert rows["remembered losses"][2:] == ["0%", "0.87", "1.90", "1.90", "at", "most", "50%"]
-    assert rows["GradientNorm"][1:] == ["95%", "1.00", "2.00", "1.03", "nothing"]
-    assert rows["Loss"][1:] == ["41%", "-", "1.90", "1.35", "at", "most", "9%"]
+def test_a_sample_has_an_interval_that_holds_the_share():
+    held = 0
+    for seed in range(40):
+        skipped = go.advise(Logits(), dataset_with(LOSSES), num_examples=200, seed=seed).skipped
+        assert 0 < skipped.high - skipped.low < 0.15
+        held += skipped.low <= 0.45 <= skipped.high
+    assert held >= 35
 
 
-@pytest.mark.parametrize(
-    ("gain", "start"),
-    [(1.0, "Ordering or selection by scores is unlikely"), (1.3, "It is unclear whether"), (9.0, "Ordering or sel")],
-)
-def test_the_first_words_are_the_verdict(gain, start):
-    found = advice(ScoreAdvice("Loss", 0.0, 1.0, gain), step_seconds=2.5)
-    assert found.text.startswith(start)
-    assert found.verdict in found.text.split(":")[0]
-    assert "2.50 s" in found.text
-    assert "Not for this" not in found.text
+def test_labels_that_look_wrong():
+    assert go.advise(Logits(), dataset_with(LOSSES)).mislabelled.value == pytest.approx(0.1)
+    untrained = dataset_with([math.log(4)] * 1000)
+    assert go.advise(Logits(), untrained).mislabelled is None
+    assert go.advise(Logits(), dataset_with(LOSSES), labels=None).mislabelled is None
+    own = go.advise(Logits(), dataset_with(LOSSES), losses=go.cross_entropy)
+    assert own.mislabelled is None  # losses of one's own may have another unit
 
 
-def test_advice_does_not_change():
-    found = advice(ScoreAdvice("Loss", 0.0, 1.0, 1.0))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.variation = 2.0
+def test_it_says_by_which_labels_batches_are_stratified():
+    advice = go.advise(Logits(), dataset_with(LOSSES))
+    assert advice.classes == 4
+    assert "second column" in str(advice)
+    assert go.advise(Logits(), dataset_with(LOSSES), labels=None).classes is None
+
+
+def test_nothing_is_skipped_if_nothing_is_fitted():
+    assert go.advise(Logits(), dataset_with([1.0] * 100)).skipped.value == 0
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 10), (10, 10), (3, 10), (500, 1000)])
+def test_an_interval_is_wilsons(count, total):
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.binomtest(count, total).proportion_ci(method="wilson")
+    share = Share.of(count, total, population=10**6)
+    assert (share.low, share.high) == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
+def test_the_tasks_alike_skip_a_similar_share():
+    advice = go.advise(Logits(), dataset_with(LOSSES))
+    distances = [abs(task.skipped - advice.skipped.value) for task in advice.alike]
+    assert distances == sorted(distances)
+    assert all(task.name in str(advice) for task in advice.alike)

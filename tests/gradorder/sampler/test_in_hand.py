@@ -152,16 +152,10 @@ def test_the_labels_of_a_subset(form):
 
 
 def test_labels_are_never_guessed():
-    for data in (
-        TensorDataset(torch.zeros(SIZE, 2), torch.tensor(LABELS)),
-        SIZE,
-        list(range(SIZE)),
-        Labelled("y", LABELS),
-    ):
-        with pytest.raises(ValueError, match=r"labels=True .*`targets` or `labels`, but \w+ has neither"):
+    unlabelled = (SIZE, list(range(SIZE)), Labelled("y", LABELS), TensorDataset(torch.zeros(SIZE), torch.rand(SIZE)))
+    for data in (*unlabelled, Subset(TensorDataset(torch.tensor(LABELS)), range(8))):
+        with pytest.raises(ValueError, match="labels=True"):
             new(data, labels=True)
-    with pytest.raises(ValueError, match="TensorDataset has neither"):
-        new(Subset(TensorDataset(torch.tensor(LABELS)), range(8)), labels=True)
 
 
 def test_labels_that_do_not_fit_name_where_they_came_from():

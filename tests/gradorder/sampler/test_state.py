@@ -214,7 +214,7 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing():
         go.OrderedSampler(SIZE, 5, ordering=go.Descending()).load_state_dict(good)
     with pytest.raises(ValueError, match=r"state was made with seed=0, but this sampler has 1"):
         go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), seed=1).load_state_dict(good)
-    with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 3"):
+    with pytest.raises(ValueError, match=r"state was made with version=0, but this sampler has 4"):
         sampler.load_state_dict({**good, "version": 0})
     with pytest.raises(ValueError, match=r"it has no 'version'"):
         sampler.load_state_dict({})
@@ -229,7 +229,7 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing():
     assert torch.equal(sampler.state_dict()["sequence"], good["sequence"])
 
 
-@pytest.mark.parametrize("name", ["sequence", "planned_steps", "remembered_scores", "history_visits"])
+@pytest.mark.parametrize("name", ["sequence", "planned_epochs", "remembered_scores", "history_visits"])
 def test_a_state_that_went_through_json_is_refused(name):
     sampler = new({})
     sampler.record_history()
@@ -250,7 +250,10 @@ BAD = {
         torch.arange(22.0),
         torch.tensor([]),
     ],
-    "planned_steps": [torch.tensor([[0, -1]]), torch.tensor([0, 6]), torch.tensor([[0.0, 6.0]])],
+    "planned_epochs": [torch.tensor([[0, -1, 5]]), torch.tensor([0, 6]), torch.tensor([[0.0, 6.0, 5.0]])],
+    "worth": [-1.0, float("nan"), "much"],
+    "gradients": [-1.0, float("inf")],
+    "is_run": [1, "yes"],
     "remembered_scores": [torch.full((22,), math.inf), torch.zeros(22, dtype=torch.int64), torch.zeros(22, 1)],
     "weights": [torch.full((22,), math.nan), -torch.ones(22), torch.ones(21)],
 }
