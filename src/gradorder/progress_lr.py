@@ -89,9 +89,9 @@ class ProgressLR(LRScheduler):
             sampler.step(losses.detach())
             scheduler.step()
 
-    For a warm-up, give `go.warmup_cosine()` or `go.one_cycle()` as the factor. For a warm-up of a fixed number of steps,
-    put this scheduler after another one in torch's `SequentialLR`. Do not use `ChainedScheduler`: this scheduler sets
-    the learning rate itself and would overwrite the warm-up.
+    For a warm-up, give `go.warmup_cosine()` or `go.one_cycle()` as the factor. For a warm-up of a fixed number of
+    steps, put this scheduler after another one in torch's `SequentialLR`. Do not use `ChainedScheduler`: this scheduler
+    sets the learning rate itself and would overwrite the warm-up.
 
     Args:
         optimizer: its current learning rates are the initial ones.
