@@ -548,7 +548,7 @@ def test_recommended_does_not_advise_what_it_does_not_take():
         list(sampler)
 
 
-# ------------------------------------------------------------------------------------------------ epochs of other lengths
+# ------------------------------------------------------------------------------------------------ length
 
 
 def test_a_schedule_over_the_length_of_the_loader_is_warned_about_once():
