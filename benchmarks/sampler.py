@@ -1,4 +1,4 @@
-"""What an ordered, class-balanced epoch costs, next to torch's RandomSampler inside a BatchSampler.
+"""What an ordered, stratified epoch costs, next to torch's RandomSampler inside a BatchSampler.
 
 Time: setting up the sampler, planning the epoch and iterating over all of its batches, both samplers in turn in
 one process, on one thread and in processor time; the fastest round of each counts, as other work on the machine only
@@ -45,7 +45,7 @@ def random_epoch(scores: torch.Tensor, labels: torch.Tensor) -> Iterable[list[in
 
 
 def ordered_epoch(scores: torch.Tensor, labels: torch.Tensor) -> Iterable[list[int]]:
-    """Sorted by score, class-balanced."""
+    """Sorted by score, stratified."""
     sampler = go.OrderedSampler(len(scores), BATCH_SIZE, ordering=go.Descending(), labels=labels)
     sampler.set_epoch(0, scores=scores)
     return BatchSampler(sampler, sampler.loader_batch_size, drop_last=False)

@@ -11,7 +11,7 @@ from gradorder.errors import IterableDatasetError, NonFiniteScoresError, RankErr
 from gradorder.losses import cross_entropy, margins, squared_error, token_losses
 from gradorder.norms import explain_norms, gradient_norms, observe_gradient_norms, per_example_gradients
 from gradorder.orderings import *  # noqa: F403 - its own list says what
-from gradorder.progress_lr import ProgressLR
+from gradorder.progress_lr import ProgressLR, one_cycle, warmup_cosine
 from gradorder.recommended import recommended
 from gradorder.sampler import OrderedSampler
 from gradorder.schedules import Constant, InversePerEpoch, InversePerStep, InverseSqrtPerEpoch, InverseSqrtPerStep
@@ -45,11 +45,13 @@ __all__ = [
     "gradient_norms",
     "margins",
     "observe_gradient_norms",
+    "one_cycle",
     "per_example_gradients",
     "recommended",
     "score_dataset",
     "squared_error",
     "token_losses",
+    "warmup_cosine",
 ]
 __all__ += orderings.__all__
 __all__ += selection.__all__

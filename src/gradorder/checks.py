@@ -131,7 +131,7 @@ def finite_scores(scores: Any, num_examples: int | None = None) -> torch.Tensor:
     if values.ndim != 1 or values.is_complex():
         raise ValueError(
             f"scores must be a one-dimensional tensor of real numbers, got shape {tuple(values.shape)} "
-            f"of {values.dtype}"
+            f"of {values.dtype}{'' if num_examples is None else _reduction('scores', values, num_examples)}"
         )
     if num_examples is not None and len(values) != num_examples:
         raise ValueError(f"scores must hold one number per example: expected {num_examples}, got {len(values)}")
@@ -162,7 +162,21 @@ def per_example(what: str, values: object, num_examples: int) -> torch.Tensor:
     rule = f"{what} must give one number per example, shape ({num_examples},)"
     if values.ndim == 0:
         raise ValueError(f'{rule}, got the scalar {values.item()}. Use reduction="none"')
-    raise ValueError(f"{rule}, got shape {tuple(values.shape)}")
+    name = what.split(maxsplit=1)[0]
+    raise ValueError(f"{rule}, got shape {tuple(values.shape)}{_reduction(name, values, num_examples)}")
+
+
+def _reduction(name: str, values: torch.Tensor, num_examples: int) -> str:
+    """Say how to get from several numbers per example to one; nothing if the first dimension is not the batch."""
+    if values.ndim == 1 or len(values) != num_examples:
+        return ""
+    if values.shape == (num_examples, num_examples):
+        # Averaging would hide the likely cause: a loss of (B, 1) predictions and (B,) targets broadcasts to (B, B).
+        return (
+            ". Were predictions of shape (B, 1) compared with targets of shape (B,)? Give both the same shape. If "
+            f"every example has {num_examples} numbers, write {name}.flatten(1).mean(1)"
+        )
+    return f". Reduce the other dimensions, for example with {name}.flatten(1).mean(1)"
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,10 +11,67 @@ from torch.optim.lr_scheduler import LRScheduler
 from gradorder import checks
 from gradorder.sampler import OrderedSampler
 
+Factor = Callable[[float], float]
+"""A function from the progress of a run, 0 to 1, to a factor of the learning rate."""
+
 
 def half_cosine(progress: float) -> float:
     """Return half a cosine, which falls from 1 to 0 as the progress goes from 0 to 1."""
     return (1 + math.cos(math.pi * progress)) / 2
+
+
+def warmup_cosine(warmup: float = 0.1, final: float = 0.0) -> Factor:
+    """Return a factor for `ProgressLR` with a linear warm-up from 0 to 1 and half a cosine from there to `final`.
+
+    Args:
+        warmup: the part of the run that the warm-up takes, in [0, 1).
+        final: the factor at the end of the run, at least 0.
+
+    Example:
+        >>> factor = warmup_cosine(warmup=0.2)
+        >>> [round(factor(progress), 2) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if not checks.is_number(warmup) or not 0 <= warmup < 1:
+        raise ValueError(f"warmup must be in [0, 1), the part of the run that it takes, got {warmup!r}")
+    if not checks.is_number(final) or not 0 <= final < math.inf:
+        raise ValueError(f"final must be a finite number >= 0, got {final!r}")
+
+    def factor(progress: float) -> float:
+        if progress < warmup:
+            return progress / warmup
+        return final + (1 - final) * half_cosine((progress - warmup) / (1 - warmup))
+
+    return factor
+
+
+def one_cycle(pct_start: float = 0.3, div_factor: float = 25.0, final_div_factor: float = 1e4) -> Factor:
+    """Return a factor for `ProgressLR` with the learning rates of torch's `OneCycleLR` with cosine annealing.
+
+    The optimizer's learning rate is the largest one, `max_lr`. Momentum is not changed, as with
+    `OneCycleLR(cycle_momentum=False)`.
+
+    Args:
+        pct_start: the part of the run in which the learning rate increases, in (0, 1).
+        div_factor: the learning rate starts at `max_lr / div_factor`.
+        final_div_factor: the learning rate ends at `max_lr / (div_factor * final_div_factor)`.
+
+    Example:
+        >>> factor = one_cycle()
+        >>> [round(factor(progress), 2) for progress in (0.0, 0.3, 0.65, 1.0)]
+        [0.04, 1.0, 0.5, 0.0]
+    """
+    if not checks.is_number(pct_start) or not 0 < pct_start < 1:
+        raise ValueError(f"pct_start must be in (0, 1), got {pct_start!r}")
+    initial = 1 / checks.positive("div_factor", div_factor)
+    final = initial / checks.positive("final_div_factor", final_div_factor)
+
+    def factor(progress: float) -> float:
+        if progress < pct_start:
+            return 1 - (1 - initial) * half_cosine(progress / pct_start)
+        return final + (1 - final) * half_cosine((progress - pct_start) / (1 - pct_start))
+
+    return factor
 
 
 @final
@@ -32,21 +89,21 @@ class ProgressLR(LRScheduler):
             sampler.step(losses.detach())
             scheduler.step()
 
-    For a warm-up, put it after another scheduler in torch's `SequentialLR`. Do not use `ChainedScheduler`: this
-    scheduler sets the learning rate itself and would overwrite the warm-up.
+    For a warm-up, give `go.warmup_cosine()` or `go.one_cycle()` as the factor. For a warm-up of a fixed number of
+    steps, put this scheduler after another one in torch's `SequentialLR`. Do not use `ChainedScheduler`: this scheduler
+    sets the learning rate itself and would overwrite the warm-up.
 
     Args:
         optimizer: its current learning rates are the initial ones.
         sampler: a sampler with a known number of epochs: from `go.recommended`, or built with `epochs=`.
-        factor: a function from the progress, 0 to 1, to a finite factor >= 0. Defaults to half a cosine.
+        factor: a function from the progress, 0 to 1, to a finite factor >= 0, for example `go.one_cycle()`. Defaults
+            to half a cosine.
 
     Raises:
         ValueError: the sampler has no number of epochs, or a factor is NaN, infinite or negative.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, sampler: OrderedSampler, factor: Callable[[float], float] = half_cosine
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, sampler: OrderedSampler, factor: Factor = half_cosine) -> None:
         if not isinstance(sampler, OrderedSampler):
             raise TypeError(f"sampler must be an OrderedSampler, got {sampler!r}")
         if not callable(factor):

@@ -97,7 +97,7 @@ def test_a_resumed_run_goes_on_with_the_same_rates(stop_after, tmp_path):
 
 def test_a_sampler_without_epochs_is_refused_at_once():
     sampler = go.OrderedSampler(20, 10, ordering=go.Shuffled())
-    with pytest.raises(ValueError, match="epochs must be given to the sampler for its progress, got None"):
+    with pytest.raises(ValueError, match="epochs"):
         go.ProgressLR(optimizer(), sampler)
     with pytest.raises(TypeError, match="sampler must be an OrderedSampler, got 7"):
         go.ProgressLR(optimizer(), 7)
@@ -180,3 +180,50 @@ def test_an_epoch_beyond_the_end_is_said(epochs):
 
 def test_without_epochs_there_is_no_end():
     go.OrderedSampler(20, 10, ordering=go.Shuffled()).set_epoch(1000)
+
+
+# ------------------------------------------------------------------------------------------------ ready-made shapes
+
+
+def test_one_cycle_has_the_rates_of_torch():
+    """torch counts steps from 0 to T - 1 and turns at step pct_start * T - 1."""
+    num_steps, turn = 41, 11
+    used = optimizer(0.5)
+    theirs = torch.optim.lr_scheduler.OneCycleLR(
+        used, 0.5, total_steps=num_steps, pct_start=(turn + 1) / num_steps, div_factor=10, cycle_momentum=False
+    )
+    factor = go.one_cycle(pct_start=turn / (num_steps - 1), div_factor=10)
+    for step in range(num_steps):
+        assert 0.5 * factor(step / (num_steps - 1)) == pytest.approx(theirs.get_last_lr()[0], rel=1e-6, abs=1e-12)
+        used.step()
+        if step < num_steps - 1:
+            theirs.step()
+
+
+def test_warm_up_and_cosine_are_those_of_torch_in_turn():
+    factor = go.warmup_cosine(0.25, final=0.1)
+    assert [factor(step / 40) for step in range(11)] == pytest.approx([step / 10 for step in range(11)])
+    used = optimizer(1.0)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(used, 30, eta_min=0.1)
+    for step in range(31):
+        assert factor((10 + step) / 40) == pytest.approx(theirs.get_last_lr()[0])
+        used.step()
+        theirs.step()
+    assert go.warmup_cosine(0)(0.0) == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, -0.1, 1, None, True, "0.1"])
+def test_a_part_of_the_run_that_is_none_is_refused(value):
+    with pytest.raises(ValueError, match="warmup must be in"):
+        go.warmup_cosine(value)
+    with pytest.raises(ValueError, match="pct_start must be in"):
+        go.one_cycle(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, -0.1, math.inf, None, True])
+def test_other_bad_numbers_of_shapes_are_refused(value):
+    with pytest.raises(ValueError, match="final must be"):
+        go.warmup_cosine(final=value)
+    for name in ("div_factor", "final_div_factor"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            go.one_cycle(**{name: value})

@@ -22,8 +22,8 @@ class InfoBatch(Ordering):
     The scores should be losses remembered from training: call `sampler.step(losses)` with the unweighted losses.
     Examples that were never scored are visited, and come first. The length of an epoch is known only when it is
     planned: `num_steps` raises for later epochs, and several processes need `drop_last`. `keep` is not supported. With
-    labels, the batches are balanced over the visited examples. Inside FlipFlop an odd epoch visits the examples of the
-    even epoch before it, even if the complete epochs start with the odd one.
+    labels, the batches are stratified over the visited examples. Inside FlipFlop an odd epoch visits the examples of
+    the even epoch before it, even if the complete epochs start with the odd one.
 
     Helps, theory: saves part of an epoch without biasing the mean gradient.
 

@@ -18,7 +18,7 @@ from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.length import RunLength, Visits
-from gradorder.sampler.loader import loader_of
+from gradorder.sampler.loader import evaluation_loader_of, loader_of
 from gradorder.sampler.memory import ScoreMemory
 from gradorder.sampler.notices import Notices
 from gradorder.sampler.plan import EpochPlan, EpochPlanner, Keep
@@ -134,7 +134,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._memory = ScoreMemory(self.num_examples, self._ranks)
         self._run = self._planner.new_run()
         self._recorder: Recorder | None = None
-        self._notices = Notices()
+        self._notices = Notices(self._planner.start_epoch)
         self._followers: WeakSet[Follower] = WeakSet()
         self._is_stepped = False
         self._verbose = bool(verbose)
@@ -301,8 +301,17 @@ class OrderedSampler(DistributedSampler[int]):
         self._tell_followers()
         if is_new and self._verbose and self.rank == 0:
             print(self.summary().line(epoch))  # noqa: T201 - on request
+        if is_new and self._run.prunes:
+            self._warn_about_a_floor()
         if self.epochs is not None and self._length.is_beyond(self._position.plan, self._run):
             self._notices.beyond_the_end(epoch, self.epochs)
+
+    def _warn_about_a_floor(self) -> None:
+        """Warn about smoothed losses if halfway through the run, when examples are fitted, no example is skipped."""
+        is_halfway = self.epochs is not None and self.epoch == self.epochs // 2
+        known = self._memory.known()
+        if is_halfway and known is not None and self.total_size > self.num_examples - self.batch_size:
+            self._notices.floor(known[~known.isnan()])
 
     def _check_world_size(self) -> None:
         if self._follows_process_group and world_size() != self.num_replicas:
@@ -372,8 +381,17 @@ class OrderedSampler(DistributedSampler[int]):
         Batch size and order cannot be set: the sampler decides them. The loader counts the batches that training
         receives, so a missing `step` is noticed also if the epoch is left early. Its workers are seeded by the sampler,
         so it draws nothing from the global random state.
+
+        It visits only the examples of the current epoch. For the training accuracy use `evaluation_loader`.
         """
         return loader_of(self, self.dataset if dataset is None else dataset, settings)
+
+    def evaluation_loader(self, dataset: Dataset[Any] | None = None, **settings: Any) -> DataLoader[Any]:  # noqa: ANN401 - DataLoader's
+        """Return a `DataLoader` over all examples in the order of the dataset, without any effect on the sampler.
+
+        On every process it gives all examples. `settings` are DataLoader's own, except those of the order.
+        """
+        return evaluation_loader_of(self, self.dataset if dataset is None else dataset, settings)
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the current epoch from its first batch; after `load_state_dict`, once, from the loaded position.
@@ -425,6 +443,16 @@ class OrderedSampler(DistributedSampler[int]):
     def seed_loader(self, generator: torch.Generator) -> None:
         """Seed the generator of the sampler's own loader for the current epoch."""
         generator.manual_seed(epoch_generator(self.seed, self.epoch, _LOADER_STREAM).initial_seed())
+
+    def warn_if_length_varies(self) -> None:
+        """Warn if training has not begun and not all epochs have the same number of steps, for `len` of the loader."""
+        last = self.epochs or self._planner.start_epoch + 1
+        steps = [self._planner.known_steps(epoch) for epoch in range(last)]
+        has_begun = len(self._length.state()) > 0
+        if not has_begun and len({self._position.plan.num_batches, *steps}) > 1:
+            known = [each for each in steps if each is not None]
+            total = sum(known) if self.epochs is not None and len(known) == last else None
+            self._notices.length_varies(self._position.plan.num_batches, total)
 
     # ---------------------------------------------------------------- consuming
 

@@ -36,7 +36,7 @@ def test_the_share_is_that_of_the_rule_of_the_default():
     assert advice.skipped.low == advice.skipped.high  # every example was looked at
     sampler = go.recommended(1000, 100, epochs=5)
     sampler.set_epoch(1, scores=torch.tensor(LOSSES))
-    assert sampler.summary().visited[1] == pytest.approx(1000 * (1 - advice.skipped.value), abs=5)
+    assert sampler.summary().visited[1] == pytest.approx(1000 * (1 - advice.skipped.value), abs=30)
 
 
 def test_a_sample_has_an_interval_that_holds_the_share():

@@ -3,6 +3,7 @@
 In all of these the score of example i is i, so that a remembered score says whose it is.
 """
 
+import io
 import itertools
 import math
 import warnings
@@ -528,6 +529,155 @@ def test_the_sampler_as_a_batch_sampler_says_what_to_write():
     loader = DataLoader(range(SIZE), batch_sampler=new())
     with pytest.raises(TypeError, match=r"sampler\.loader\(dataset\)"):
         next(iter(loader))
+
+
+# ------------------------------------------------------------------------------------------------ advice that fits
+
+
+def test_recommended_does_not_advise_what_it_does_not_take():
+    sampler = go.recommended(SIZE, BATCH, epochs=3)
+    loader = sampler.loader()
+    list(loader)
+    sampler.set_epoch(1)
+    with pytest.warns(UserWarning, match=r"epoch 1 is random and complete.*sampler\.step\(losses") as said:
+        list(loader)
+    assert "start_epoch" not in told(said)[0]
+    sampler = new()
+    sampler.set_epoch(1)
+    with pytest.warns(UserWarning, match="start_epoch=1"):
+        list(sampler)
+
+
+# ------------------------------------------------------------------------------------------------ length
+
+
+def test_a_schedule_over_the_length_of_the_loader_is_warned_about_once():
+    loader = go.recommended(SIZE, BATCH, epochs=3).loader()
+    with pytest.warns(UserWarning, match=r"len\(loader\) is 12.*go\.ProgressLR") as said:
+        assert 3 * len(loader) == 3 * len(loader) == 36
+    assert files(said) == [__file__]
+
+
+def test_where_the_number_of_steps_is_known_it_is_said():
+    sampler = go.recommended(SIZE, BATCH, epochs=4, budget=0.7)
+    assert sampler.num_steps(0, 4) == 34
+    with pytest.warns(UserWarning, match=r"have 34 steps, which sampler\.num_steps\(0, sampler\.epochs\)"):
+        len(sampler.loader())
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        new(ordering=go.Shuffled()),
+        new(epochs=3),
+        go.recommended(SIZE, BATCH, epochs=1),
+        new(keep=0.5, ordering=go.Shuffled()),
+    ],
+    ids=["shuffled", "sorted", "one epoch", "a part"],
+)
+def test_epochs_of_one_length_say_nothing(sampler):
+    assert len(sampler.loader()) == math.ceil(len(sampler) / BATCH)
+
+
+@workers
+def test_a_loop_that_asks_for_the_length_of_each_epoch_is_no_mistake(num_workers):
+    sampler = go.recommended(SIZE, BATCH, epochs=3)
+    loader = sampler.loader(num_workers=num_workers)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        assert len(loader) == len(list(loader)) == len(train(sampler, loader))
+
+
+def test_a_list_and_a_progress_bar_ask_for_one_epoch():
+    tqdm = pytest.importorskip("tqdm").tqdm
+    assert len(list(go.recommended(SIZE, BATCH, epochs=3).loader())) == 12
+    with tqdm(go.recommended(SIZE, BATCH, epochs=3).loader(), disable=True) as bar:
+        assert len(list(bar)) == 12
+    assert tqdm(go.recommended(SIZE, BATCH, epochs=3).loader(), file=io.StringIO()).total == 12
+
+
+# ------------------------------------------------------------------------------------------------ smoothed losses
+
+
+def run_with(losses, epochs=6, **settings):
+    sampler = go.recommended(SIZE, BATCH, epochs=epochs, **settings)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for batch in sampler.loader():
+            sampler.step(losses[batch])
+    return sampler
+
+
+def test_losses_with_a_floor_are_said_once():
+    losses = torch.full((SIZE,), 0.5) + 0.001 * torch.arange(SIZE)
+    losses[:4] = 3.0
+    with pytest.warns(UserWarning, match=r"no loss given to step is below 0\.504, and 44 of 48") as said:
+        sampler = run_with(losses)
+    assert len(sampler) == SIZE
+    assert files(said) == [__file__]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [torch.ones(SIZE), torch.linspace(0.65, 0.75, SIZE), torch.linspace(1.5, 4, SIZE), torch.linspace(0, 4, SIZE)],
+    ids=["equal", "nothing learned", "spread out", "from zero"],
+)
+def test_other_losses_say_nothing_of_a_floor(losses):
+    run_with(losses)
+
+
+# ------------------------------------------------------------------------------------------------ shapes
+
+
+@pytest.mark.parametrize("shape", [(BATCH, 1), (BATCH, 7), (BATCH, 3, 5)], ids=str)
+def test_losses_of_several_numbers_per_example_say_what_to_write(shape):
+    sampler = new()
+    next(iter(sampler.loader()))
+    with pytest.raises(ValueError, match=r"scores\.flatten\(1\)\.mean\(1\)"):
+        sampler.step(torch.ones(shape))
+    sampler.step(torch.ones(shape).flatten(1).mean(1))
+
+
+def test_a_broadcast_loss_is_told_apart():
+    sampler = new()
+    next(iter(sampler.loader()))
+    with pytest.raises(ValueError, match="Give both the same shape"):
+        sampler.step(torch.ones(BATCH, BATCH))
+    with pytest.raises(ValueError, match=r"got shape \(7, 3\)$"):  # no batch dimension to keep
+        sampler.step(torch.ones(7, 3))
+
+
+# ------------------------------------------------------------------------------------------------ evaluation
+
+
+@workers
+def test_an_evaluation_in_the_middle_of_an_epoch_changes_nothing(num_workers):
+    data = torch.arange(SIZE)
+    straight, sampler = new(), new()
+    before = torch.get_rng_state()
+    seen = []
+    for number, batch in enumerate(sampler.loader(data, num_workers=num_workers)):
+        seen.append(batch.tolist())
+        sampler.step(batch.float())
+        if number in (0, 5):
+            evaluated = list(sampler.evaluation_loader(data, num_workers=num_workers))
+            assert torch.cat(evaluated).tolist() == list(range(SIZE))
+            assert len(evaluated) == SIZE // BATCH
+    assert seen == train(straight, straight.loader(data))
+    assert torch.equal(torch.get_rng_state(), before)
+    for each in (straight, sampler):
+        each.set_epoch(1)
+    assert list(sampler) == list(straight)
+
+
+def test_the_evaluation_loader_has_its_own_batch_size_and_the_datasets_order():
+    sampler = new()
+    assert [len(batch) for batch in sampler.evaluation_loader(batch_size=40)] == [40, 8]
+    for refused in ({"shuffle": True}, {"sampler": [1]}, {"drop_last": True}, {"batch_sampler": [[1]]}):
+        with pytest.raises(ValueError, match=f"{next(iter(refused))} must not be given to the evaluation loader"):
+            sampler.evaluation_loader(**refused)
+    with pytest.raises(ValueError, match="must hold the sampler's 48 examples, got 7"):
+        sampler.evaluation_loader(range(7))
 
 
 # ------------------------------------------------------------------------------------------------ limits
