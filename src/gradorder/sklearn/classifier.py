@@ -61,7 +61,8 @@ class OrderedSGDClassifier(ClassifierMixin, OrderedLinearModel):  # type: ignore
         loss: "log_loss", "hinge", "modified_huber" or "multinomial". All but "hinge" have probabilities. On data with
             few positives "hinge" may predict none.
         ordering: an ordering of the library such as `gradorder.Descending()`, or a name for it: "random", "descending",
-            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential".
+            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential". "recommended" is
+            random reshuffling too: no ordering that was tried is better for linear models.
         batch_size: None for Algorithm 1, every epoch ordered as a whole. A number S, or a fraction of the examples, for
             Algorithm 2: random batches of S, each scored at the weights it finds.
         keep: Algorithm 1 trains on this fraction of the order, its beginning; Algorithm 2 on the hardest

@@ -8,7 +8,8 @@ Algorithm 2 does the same with each random batch. The weights are stored as `sca
 costs one multiplication per step.
 
 Arguments that may be None: `matrix` (dense inputs) or `csr` (sparse inputs), `extras`, `sorting`. Numba compiles no
-branch `if x is not None` for an x that is None, so the first fit takes a fraction of the time.
+branch `if x is not None` for an x that is None, so the first fit takes a fraction of the time. It does so for arguments
+only, so `Run` cannot hold them.
 """
 
 import math
@@ -47,8 +48,8 @@ class SparseRows(NamedTuple):
 
     entries: Array
     columns: Array
-    """Unsigned: numba would check signed indices for negative values."""
     starts: Array
+    """Unsigned, as `columns`: numba would check signed indices for negative values."""
 
 
 class State(NamedTuple):
@@ -116,6 +117,16 @@ class Rule(NamedTuple):
     tol: float
     """-inf to train for all epochs."""
     patience: int
+
+
+class Run(NamedTuple):
+    """A training run: its data, model, rule and order."""
+
+    examples: Array
+    """(n, 4), see TARGET and the other columns."""
+    state: State
+    rule: Rule
+    plan: Plan
 
 
 def _part(function: F) -> F:
@@ -293,7 +304,7 @@ def _dense_dot(matrix: Array, weights: Array, i: int) -> float:
     return total
 
 
-@_inlined
+@_summed
 def _sparse_dot(entries: Array, columns: Array, weights: Array, begin: int, end: int) -> float:
     total = 0.0
     for k in range(begin, end):
@@ -351,21 +362,14 @@ def _product(matrix: Array | None, csr: SparseRows | None, weights: Array, i: in
 
 @_called
 def fill_scores(  # noqa: PLR0917 - a compiled function takes no keywords
-    matrix: Array | None,
-    csr: SparseRows | None,
-    examples: Array,
-    state: State,
-    extras: Extras | None,
-    rule: Rule,
-    order: Array,
-    scores: Array,
+    matrix: Array | None, csr: SparseRows | None, extras: Extras | None, run: Run, order: Array, scores: Array
 ) -> bool:
     """Write ||M_i||, i = order[k], to scores[k]; return whether all are finite.
 
     This is the exact norm of the gradient of the weighted loss of the example. As in the paper, the penalty has no
     part in it.
     """
-    is_finite = True
+    examples, state, rule, is_finite = run.examples, run.state, run.rule, True
     for k in range(len(order)):
         i = order[k]
         norm = 0.0
@@ -402,11 +406,8 @@ def unscale(state: State, extras: Extras | None) -> None:
 def train(  # noqa: PLR0917 - a compiled function takes no keywords
     matrix: Array | None,
     csr: SparseRows | None,
-    examples: Array,
-    state: State,
     extras: Extras | None,
-    rule: Rule,
-    plan: Plan,
+    run: Run,
     begin: int,
     end: int,
     first_step: int,
@@ -417,8 +418,8 @@ def train(  # noqa: PLR0917 - a compiled function takes no keywords
     Returns the position reached: `end`, or that of the first output that is not finite.
     """
     if extras is not None:
-        return _train_general(matrix, csr, examples, state, extras, rule, plan, begin, end, first_step, epoch)
-    return _train_single(matrix, csr, examples, state, rule, plan, begin, end, first_step, epoch)
+        return _train_general(matrix, csr, extras, run, begin, end, first_step, epoch)
+    return _train_single(matrix, csr, run, begin, end, first_step, epoch)
 
 
 @_inlined
@@ -434,18 +435,10 @@ def _add_to(matrix: Array | None, csr: SparseRows | None, weights: Array, i: int
 
 @_part
 def _train_single(  # noqa: PLR0917
-    matrix: Array | None,
-    csr: SparseRows | None,
-    examples: Array,
-    state: State,
-    rule: Rule,
-    plan: Plan,
-    begin: int,
-    end: int,
-    first_step: int,
-    epoch: int,
+    matrix: Array | None, csr: SparseRows | None, run: Run, begin: int, end: int, first_step: int, epoch: int
 ) -> int:
     """One output, L2 penalty: sums and the squared norm of the weights stay in registers."""
+    examples, state, rule, plan = run
     weights, numbers, sequence, rates = state.weights, state.numbers, plan.sequence, plan.rates
     intercept, norm, scale = state.intercepts[0], numbers[SQUARED_NORM], numbers[SCALE]
     loss_sum, weight_sum, norm_sum, position = 0.0, 0.0, 0.0, begin
@@ -485,17 +478,15 @@ def _train_single(  # noqa: PLR0917
 def _train_general(  # noqa: PLR0917
     matrix: Array | None,
     csr: SparseRows | None,
-    examples: Array,
-    state: State,
     extras: Extras,
-    rule: Rule,
-    plan: Plan,
+    run: Run,
     begin: int,
     end: int,
     first_step: int,
     epoch: int,
 ) -> int:
     """Any number of outputs, any penalty, with or without an average."""
+    examples, state, rule, plan = run
     numbers, outputs = state.numbers, extras.outputs
     for position in range(begin, end):
         i = plan.sequence[position]
@@ -573,12 +564,9 @@ def _penalised(weight: float, scale: float, threshold: float, penalised: Array, 
 def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
     matrix: Array | None,
     csr: SparseRows | None,
-    examples: Array,
-    state: State,
     extras: Extras | None,
-    rule: Rule,
-    plan: Plan,
     sorting: Sorting | None,
+    run: Run,
     curve: Array,
     first_step: int,
     epoch: int,
@@ -588,15 +576,15 @@ def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
 
     Returns the status, the next epoch and the next step; after a divergence, the epoch and the step of it.
     """
-    step, status = first_step, FINISHED
+    state, length, step, status = run.state, run.plan.length, first_step, FINISHED
     for place in range(num_epochs):
         begin_epoch(state)
-        if not _train_epoch(matrix, csr, examples, state, extras, rule, plan, sorting, step, epoch):
-            return DIVERGED, epoch, step + plan.length[0]
-        status = end_epoch(state, rule, plan.length[0], curve, place)
+        if not _train_epoch(matrix, csr, extras, sorting, run, step, epoch):
+            return DIVERGED, epoch, step + length[0]
+        status = end_epoch(state, run.rule, length[0], curve, place)
         if status == DIVERGED:
-            return DIVERGED, epoch, step + plan.length[0] - 1
-        step += plan.length[0]
+            return DIVERGED, epoch, step + length[0] - 1
+        step += length[0]
         epoch += 1
         if status == CONVERGED:
             break
@@ -608,33 +596,30 @@ def run_epochs(  # noqa: PLR0917 - a compiled function takes no keywords
 def _train_epoch(  # noqa: PLR0917
     matrix: Array | None,
     csr: SparseRows | None,
-    examples: Array,
-    state: State,
     extras: Extras | None,
-    rule: Rule,
-    plan: Plan,
     sorting: Sorting | None,
+    run: Run,
     first_step: int,
     epoch: int,
 ) -> bool:
     """Train one epoch by the rule; return whether all numbers stayed finite. plan.length[0] counts its steps."""
-    order, sequence, length = plan.order, plan.sequence, plan.length
+    rule, order, sequence, length = run.rule, run.plan.order, run.plan.sequence, run.plan.length
     end: Any = np.int64(0)  # a plain 0 has a type of its own, for which numba would compile `train` once more
     replays = rule.flip_flop and epoch % 2 == 1 and length[0] > 0
     if replays:
         _reverse(sequence, length[0])
     if replays or rule.order == GIVEN_ORDER:
         num = length[0]
-        length[0] = train(matrix, csr, examples, state, extras, rule, plan, end, num, first_step, epoch)
+        length[0] = train(matrix, csr, extras, run, end, num, first_step, epoch)
         return bool(length[0] == num)
     _fill_order(rule, order, epoch)
     size = rule.batch_size if rule.batch_size > 0 and epoch >= rule.start_epoch else len(order)
     for begin in range(0, len(order), size):
         batch = order[begin : begin + size]
-        num = _choose(matrix, csr, examples, state, extras, rule, sorting, batch, sequence[end:], epoch)
+        num = _choose(matrix, csr, extras, sorting, run, batch, sequence[end:], epoch)
         length[0] = end
         if num > 0:
-            length[0] = train(matrix, csr, examples, state, extras, rule, plan, end, end + num, first_step, epoch)
+            length[0] = train(matrix, csr, extras, run, end, end + num, first_step, epoch)
         if length[0] < end + max(num, 1):
             return False
         end += num
@@ -668,11 +653,9 @@ def _fill_order(rule: Rule, order: Array, epoch: int) -> None:
 def _choose(  # noqa: PLR0917
     matrix: Array | None,
     csr: SparseRows | None,
-    examples: Array,
-    state: State,
     extras: Extras | None,
-    rule: Rule,
     sorting: Sorting | None,
+    run: Run,
     batch: Array,
     chosen: Array,
     epoch: int,
@@ -681,13 +664,13 @@ def _choose(  # noqa: PLR0917
 
     Algorithm 1 keeps the beginning of the order, Algorithm 2 the hardest examples. Returns -1 if a score is not finite.
     """
-    size, is_started = len(batch), epoch >= rule.start_epoch
+    rule, size, is_started = run.rule, len(batch), epoch >= run.rule.start_epoch
     num = num_kept(rule.keep, size) if is_started else size
     if sorting is not None:
         takes_hardest = rule.batch_size > 0 and num < size
         if is_started and (_sorts(rule) or takes_hardest):
             scores = sorting.scores[:size]
-            if not fill_scores(matrix, csr, examples, state, extras, rule, batch, scores):
+            if not fill_scores(matrix, csr, extras, run, batch, scores):
                 return -1
             places = argsort(scores, takes_hardest or rule.order == DESCENDING, sorting)[:num]
             if takes_hardest and rule.order != DESCENDING:

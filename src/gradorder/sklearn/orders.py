@@ -12,11 +12,14 @@ from gradorder.orderings import (
     Sequential,
     Shuffled,
     ShuffledOnce,
+    Undecided,
+    Unlearned,
 )
-from gradorder.orderings.ordering import checked_order
+from gradorder.orderings.ordering import Wrapping, checked_order
 from gradorder.sklearn import compiled
 
 NAMED: dict[str, Ordering] = {
+    "recommended": Shuffled(),  # no ordering that was tried is better (docs/estimators.md)
     "random": Shuffled(),
     "descending": Descending(),
     "ascending": Ascending(),
@@ -47,6 +50,7 @@ def ordering_of(ordering: Ordering | str) -> tuple[Ordering, bool]:
 
 def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int, *, flips: bool) -> None:
     """Refuse orderings that cannot train an estimator, by asking for one order before training."""
+    _check_reads_norms(ordering)
     scores = torch.ones(num_examples) if ordering.needs_scores else None
     part = None if keep == 1 else keep
     shared = 2 if flips else 1  # FlipFlop's two epochs share one order
@@ -60,6 +64,18 @@ def check(ordering: Ordering, num_examples: int, keep: float, start_epoch: int, 
         )
     # Estimators give no gradients to the ordering; one that needs them raises here.
     run.checked_gradients("gradients", None, order.indices.numpy(), is_due=True)
+
+
+def _check_reads_norms(ordering: Ordering) -> None:
+    """Refuse orderings that take scores for losses: the scores of an estimator are gradient norms."""
+    inner = ordering
+    while isinstance(inner, Wrapping) and not isinstance(inner, Undecided):
+        inner = inner.inner
+    if isinstance(inner, Unlearned | Undecided):
+        raise ValueError(  # noqa: TRY004 - an ordering, only not for estimators
+            f"ordering must order by gradient norms in an estimator, got {ordering}, which orders by losses. Use "
+            "ordering='recommended', or use it with OrderedSampler"
+        )
 
 
 def order_code(ordering: Ordering) -> int:

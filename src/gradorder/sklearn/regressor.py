@@ -43,7 +43,8 @@ class OrderedSGDRegressor(RegressorMixin, OrderedLinearModel):  # type: ignore[m
     Args:
         loss: "squared_error", "huber" or "quartic".
         ordering: an ordering of the library such as `gradorder.Descending()`, or a name for it: "random", "descending",
-            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential".
+            "ascending", "shuffle-once", "flip-flop" (of random epochs), "plackett-luce", "sequential". "recommended" is
+            random reshuffling too: no ordering that was tried is better for linear models.
         batch_size: None for Algorithm 1, every epoch ordered as a whole. A number S, or a fraction of the examples, for
             Algorithm 2: random batches of S, each scored at the weights it finds.
         keep: Algorithm 1 trains on this fraction of the order, its beginning; Algorithm 2 on the hardest

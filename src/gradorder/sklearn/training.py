@@ -13,7 +13,7 @@ from gradorder.checks import part_of
 from gradorder.orderings import Ordering, Request
 from gradorder.orderings.ordering import checked_order, epoch_generator
 from gradorder.sklearn import compiled
-from gradorder.sklearn.compiled import Array, Extras, Plan, Rule, Sorting, SparseRows, State
+from gradorder.sklearn.compiled import Array, Extras, Plan, Rule, Run, Sorting, SparseRows, State
 from gradorder.sklearn.learning_rates import LearningRates
 
 _WORK_AT_ONCE = 10**9  # numbers of the data matrix in one compiled call, about a second: it cannot be interrupted
@@ -54,7 +54,8 @@ def rows_of(matrix: Matrix) -> tuple[Array | None, SparseRows | None]:
     """Return the dense or the sparse inputs as the compiled loop reads them, without a copy."""
     if not sp.issparse(matrix):
         return _read_only(matrix), None
-    return None, SparseRows(*map(_read_only, (matrix.data, matrix.indices.view(np.uint32), matrix.indptr)))
+    columns, starts = matrix.indices.view(np.uint32), matrix.indptr.view(np.uint32)
+    return None, SparseRows(*map(_read_only, (matrix.data, columns, starts)))
 
 
 def _read_only(array: Array) -> Array:
@@ -161,18 +162,11 @@ class Training:
         return rate
 
     def _run_compiled(self, rule: Rule, curve: Array, num_epochs: int) -> tuple[int, int, int]:
-        return compiled.run_epochs(
-            *self._rows,
-            self.examples,
-            self._state,
-            self._extras,
-            rule,
-            self._plan,
-            self._sorting,
-            curve,
-            *self.progress,
-            num_epochs,
-        )
+        run = self._run()._replace(rule=rule)
+        return compiled.run_epochs(*self._rows, self._extras, self._sorting, run, curve, *self.progress, num_epochs)
+
+    def _run(self) -> Run:
+        return Run(self.examples, self._state, self.rule, self._plan)
 
     def _num_steps(self, epoch: int) -> int:
         num, size, keep = int(self.matrix.shape[0]), self.rule.batch_size, self.rule.keep
@@ -241,18 +235,7 @@ class Training:
             batch = order[begin : begin + self.rule.batch_size]
             kept = self._kept(batch, step + end, generator)
             sequence[end : end + len(kept)] = kept
-            reached = compiled.train(
-                *self._rows,
-                self.examples,
-                self._state,
-                self._extras,
-                self.rule,
-                self._plan,
-                end,
-                end + len(kept),
-                step,
-                epoch,
-            )
+            reached = compiled.train(*self._rows, self._extras, self._run(), end, end + len(kept), step, epoch)
             if reached < end + len(kept):
                 return compiled.DIVERGED, epoch, step + reached
             end += len(kept)
@@ -270,7 +253,7 @@ class Training:
 
     def _scores(self, order: Array, step: int) -> Array:
         scores = np.empty(len(order))
-        if not compiled.fill_scores(*self._rows, self.examples, self._state, self._extras, self.rule, order, scores):
+        if not compiled.fill_scores(*self._rows, self._extras, self._run(), order, scores):
             raise ValueError(self._divergence(step, self.progress.epoch))
         return scores
 

@@ -410,8 +410,10 @@ def test_scores_are_the_librarys_gradient_norms():
         since=0, first_averaged=2**62, key=np.uint64(0), tol=-np.inf, patience=5,
     )  # fmt: skip
     scores = np.empty(50)
-    state = state_of(Model(weights, bias), rule)
-    assert compiled.fill_scores(*rows_of(inputs), examples, *state, rule, np.arange(50), scores)
+    state, extras = state_of(Model(weights, bias), rule)
+    plan = compiled.Plan(np.arange(50), np.arange(50), np.zeros(1, dtype=np.int64), np.empty(0))
+    run = compiled.Run(examples, state, rule, plan)
+    assert compiled.fill_scores(*rows_of(inputs), extras, run, np.arange(50), scores)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
@@ -424,6 +426,18 @@ def test_orders_matter_with_decreasing_steps():
         for ordering in ("descending", "ascending", "random", "sequential", "plackett-luce", "shuffle-once")
     }
     assert len({tuple(coef) for coef in coefs.values()}) == len(coefs)
+
+
+def test_recommended_is_random_reshuffling_in_fit_and_partial_fit():
+    for name in ("fit", "partial_fit"):
+        coefs = [
+            getattr(OrderedSGDRegressor(ordering=ordering, tol=None, max_iter=3, random_state=0), name)(
+                INPUTS, TARGETS
+            ).coef_
+            for ordering in ("recommended", go.Shuffled(), "sequential")
+        ]
+        np.testing.assert_array_equal(coefs[0], coefs[1])
+        assert not np.array_equal(coefs[0], coefs[2])
 
 
 # The extra --------------------------------------------------------------------------------------------------------

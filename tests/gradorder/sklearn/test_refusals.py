@@ -35,8 +35,18 @@ ONLY_A_SAMPLER = {
     ),
     "unbiased": ({"ordering": go.PlackettLuce(unbiased=True), "keep": 0.5}, "ordering must give equal weights to"),
     "unbiased inside": (
-        {"ordering": go.FlipFlop(go.Undecided(go.PlackettLuce(unbiased=True)))},
+        {"ordering": go.FlipFlop(go.PlackettLuce(unbiased=True)), "keep": 0.5},
         "ordering must give equal weights to",
+    ),
+    "by losses": ({"ordering": go.Unlearned()}, "Unlearned.* losses.*'recommended'"),
+    "by losses, backwards": ({"ordering": go.FlipFlop(go.Unlearned())}, "Unlearned.* losses.*'recommended'"),
+    "by losses inside": (
+        {"ordering": go.Undecided(go.Revisiting(go.PlackettLuce(), every=4))},
+        "Undecided.* losses.*'recommended'",
+    ),
+    "by losses further inside": (
+        {"ordering": go.Revisiting(go.Undecided(go.PlackettLuce()), every=4)},
+        "Undecided.* losses.*'recommended'",
     ),
     "learns": ({"ordering": go.GradientBalancing()}, "gradients must be given to every step with GradientBalancing"),
 }
@@ -64,7 +74,7 @@ def test_what_they_need_not_refuse_they_take():
     for ordering, keep in [
         (go.WithReplacement(), 1.0),
         (go.Revisiting(go.Descending(), every=8), 0.125),
-        (go.Undecided(go.Revisiting(go.PlackettLuce(), every=4)), 0.5),
+        (go.Revisiting(go.PlackettLuce(), every=4), 0.5),
     ]:
         OrderedSGDRegressor(batch_size=10, ordering=ordering, keep=keep, max_iter=3, tol=None).fit(INPUTS, TARGETS)
 
