@@ -36,5 +36,6 @@ def test_both_have_one_licence_and_one_repository():
 def test_every_link_to_a_file_leads_to_one(document):
     text = (ROOT / document).read_text()
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r'(?:src|href)="([^"#]+)"', text)
+    assert links
     missing = [link for link in links if not link.startswith("http") and not (ROOT / link).exists()]
     assert not missing

@@ -193,7 +193,7 @@ def test_bad_orders_are_refused_and_the_rule_is_named(order, message):
 
 @pytest.mark.parametrize("answer", [None, WHOLE, [0, 1, 2], (WHOLE, None)], ids=str)
 def test_what_is_no_order_is_refused(answer):
-    with pytest.raises(TypeError, match=r"Answers\(.*\) an Order"):
+    with pytest.raises(TypeError, match="an Order"):
         checked(answer)
 
 
