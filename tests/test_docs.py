@@ -173,8 +173,9 @@ def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch
         rows += rows_of("random reshuffling", plain, seeds, task=task)
         rows += rows_of("recommended", plain, seeds, task=task, cost=0.5)
     write_rows(rows, tmp_path / "benchmark.parquet")
-    assert re.findall(r"\d of 1", generated.promise()) == ["1 of 1", "0 of 1"]
-    assert "| mnist, 2-layer |" in generated.caveats()
+    assert "| 1 of 1: 0.50 to 0.50" in generated.promise()
+    assert "| 0 of 1 |" in generated.promise()
+    assert "| mnist, 2-layer | no saving beyond noise" in generated.caveats()
 
 
 def test_every_picture_is_shown_somewhere():
@@ -216,19 +217,19 @@ def test_the_tables_of_savings_are_made_from_the_rows(tmp_path, monkeypatch):
         for one in rows_of(method, accuracies, task="terrain, 2-layer", cost=cost)
     ]
     write_rows(rows, tmp_path / "benchmark.parquet")
+    half, level, ahead = "0.50 (0.50 to 0.50)", "+0.00 (+0.00 to +0.00)", "+1.00 (+1.00 to +1.00)"
+    time = "0.51 (0.51 to 0.51)"
     *_, line = hooks.savings().splitlines()
-    assert numbers(line) == ["2", "76.90", "0.50", "0.51", *["+0.00"] * 3, *["+1.00"] * 3, *["0.50"] * 3, *["0.51"] * 3]
+    not_worse = "not worse by more than the margin"
+    assert line == f"| terrain, 2-layer | 76.90 | 0.50 | 0.51† | {level} | {not_worse} | {ahead} | {half} | {time}† |"
     *_, line = hooks.nearest().splitlines()
-    assert numbers(line) == ["2", *["0.50"] * 3]
-    *_, best, random, last = hooks.benchmark().splitlines()
-    assert numbers(best)[:10] == ["0.1", *["0.51"] * 3, *["0.50"] * 4, "77.00", "+0.00"]
-    assert numbers(random)[:2] == ["0.1", "1.00"]
-    assert numbers(last)[:4] == ["0.1", "1.00", "71.00", "−6.00"]
-    assert last.count("not reached") == 2
-
-
-def numbers(line):
-    return re.findall(r"[+−]?\d+(?:\.\d+)?", line)
+    assert line == f"| terrain, 2-layer | {half} | – | – | not reached | – |"
+    heading, _, head, _, best, random, last = hooks.benchmark().splitlines()
+    assert heading == "**terrain, 2-layer: target 76.90% (77.00 less 0.1), 3 seeds**"
+    assert head.startswith("| method | step | time to target | gradients to target | spent |")
+    assert best.startswith(f"| recommended | 0.1 | {time}† | {half} | 0.50 | 77.00 | {level} |")
+    assert random.startswith("| random reshuffling | 0.1 | 1.00 (1.00 to 1.00) |")
+    assert last.startswith("| InfoBatch | 0.1 | not reached | not reached | 1.00 | 71.00 | −6.00 (−6.00 to −6.00) |")
 
 
 def test_the_shipped_rows_are_of_the_tasks_and_recipes_that_there_are():
