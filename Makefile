@@ -27,7 +27,7 @@ help:  ## list the targets
 reproduce: $(VENV)/.installed-lab  ## run the paper's experiments; verdicts here, page in runs/ (OUT=DIR to change)
 	$(BIN)/gradorder reproduce --out $(OUT)
 
-test: $(VENV)/.installed-dev  ## run every test (doctests, README, the site), two at a time (WORKERS=N); the page's run in chromium; ends with the slowest
+test: $(VENV)/.installed-dev  ## run every test (doctests, README, the site), two at a time (WORKERS=N); installs chromium first, with sudo if it must
 	@scripts/install_browser.sh
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations 20 --durations-min 5
 

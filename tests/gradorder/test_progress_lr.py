@@ -99,11 +99,11 @@ def test_a_sampler_without_epochs_is_refused_at_once():
     sampler = go.OrderedSampler(20, 10, ordering=go.Shuffled())
     with pytest.raises(ValueError, match="epochs"):
         go.ProgressLR(optimizer(), sampler)
-    with pytest.raises(TypeError, match="sampler must be an OrderedSampler, got 7"):
+    with pytest.raises(TypeError, match=r"sampler.*7"):
         go.ProgressLR(optimizer(), 7)
-    with pytest.raises(TypeError, match=r"factor must be a function from progress to a number, got 0\.5"):
+    with pytest.raises(TypeError, match=r"factor.*0\.5"):
         go.ProgressLR(optimizer(), sampler, 0.5)
-    with pytest.raises(ValueError, match="epochs must be a positive integer, got 0"):
+    with pytest.raises(ValueError, match=r"epochs.*0"):
         go.OrderedSampler(20, 10, ordering=go.Shuffled(), epochs=0)
 
 
@@ -162,7 +162,7 @@ def test_behind_a_warm_up_it_waits_for_its_turn():
 @pytest.mark.parametrize("factor", [math.nan, math.inf, -0.5, None, True])
 def test_a_factor_that_is_no_factor_is_refused(factor):
     sampler = go.recommended(100, 10, epochs=4)
-    with pytest.raises(ValueError, match=f"factor must give a finite number >= 0, got {factor!r} at progress 0"):
+    with pytest.raises(ValueError, match=rf"factor.*{factor!r} at progress 0"):
         go.ProgressLR(optimizer(), sampler, lambda progress: factor)
 
 
@@ -173,7 +173,7 @@ def test_a_factor_that_is_no_factor_is_refused(factor):
 def test_an_epoch_beyond_the_end_is_said(epochs):
     sampler = go.OrderedSampler(100, 10, ordering=go.Shuffled(), epochs=4)
     scheduler = go.ProgressLR(optimizer(), sampler)
-    with pytest.warns(UserWarning, match=r"epoch 4 is beyond the end of the run: .* epochs=4, and the first") as said:
+    with pytest.warns(UserWarning, match=r"epoch 4 .*epochs=4") as said:
         train(sampler, scheduler, epochs)
     assert [each.filename for each in said] == [__file__]  # once, at the user's line
 

@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from addresses import without_address
 from torch.optim.lr_scheduler import LambdaLR
 
 import gradorder as go
@@ -17,7 +16,7 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("schedule", "formula"), FORMULAS, ids=without_address)
+@pytest.mark.parametrize(("schedule", "formula"), FORMULAS, ids=range(6))
 def test_formula_and_factor(schedule, formula):
     factor = schedule.factor(steps_per_epoch=7)
     for step in range(30):
@@ -60,20 +59,3 @@ def test_factor_follows_epochs_of_different_length():
     epochs = [0] * 5 + [1] * 3 + [2] * 3
     assert [factor(step) for step in range(11)] == [1 / (1 + epoch) for epoch in epochs]
     assert factor(0) == 1.0
-
-
-@pytest.mark.parametrize("schedule", [type(schedule) for schedule, _ in FORMULAS], ids=lambda s: s.__name__)
-def test_bad_arguments_are_refused(schedule):
-    for a in (0, -0.1, math.nan, math.inf, "fast", True):
-        with pytest.raises(ValueError, match=r"a, .* must be a positive finite number"):
-            schedule(a)
-    with pytest.raises(ValueError, match="steps_per_epoch must be a positive integer, got 0"):
-        schedule(0.1).factor(0)
-    if schedule is not go.Constant:
-        with pytest.raises(ValueError, match="since must be an integer >= 0, got -1"):
-            schedule(0.1, since=-1)
-
-
-def test_bad_scale_is_refused():
-    with pytest.raises(ValueError, match="scale must be a positive finite number, got 0"):
-        go.InversePerStep(0.1, scale=0)

@@ -89,7 +89,7 @@ def test_a_rule_with_state_is_noticed():
         def order(self, request):
             return of(request)
 
-    with pytest.raises(AssertionError, match=r"must be decorated with @dataclass\(frozen=True\)"):
+    with pytest.raises(AssertionError, match=r"frozen=True"):
         check_ordering(Counting())
 
 
@@ -104,7 +104,7 @@ def test_a_rule_that_serves_nobody_is_noticed():
         def start(self, request):
             raise ValueError("not today")
 
-    with pytest.raises(AssertionError, match="must serve a plain request"):
+    with pytest.raises(AssertionError, match="a plain request"):
         check_ordering(Refusing())
 
 

@@ -8,7 +8,3 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def without_address(value):
     """As a string, for `ids=`."""
     return _ADDRESS.sub("", str(value))
-
-
-def has_address(name):
-    return _ADDRESS.search(name) is not None

@@ -15,7 +15,7 @@ def running_chromium():
 
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
-        pytest.skip("left out: they open the page in chromium, and there is none on PATH (apt-get install chromium)")
+        pytest.skip("no chromium on PATH: the browser tests are skipped (apt-get install chromium)")
     with sync_playwright() as started:
         running = started.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
         yield running

@@ -134,7 +134,7 @@ def test_a_state_of_another_size_is_refused():
     sampler = new_sampler()
     state = sampler.state_dict()
     state["history_mean_loss"] = torch.zeros(3)
-    with pytest.raises(ValueError, match=r"state must hold mean_loss of 22 numbers, got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"state.*\(3,\)"):
         sampler.load_state_dict(state)
 
 
@@ -204,7 +204,7 @@ def test_recording_again_keeps_what_was_recorded():
     train(sampler, range(1))
     sampler.record_history()
     assert sampler.history.visits.sum() == SIZE
-    with pytest.raises(ValueError, match=r"learned_below must be 0\.693147, as the history was recorded so far"):
+    with pytest.raises(ValueError, match=r"learned_below.*0\.69"):
         sampler.record_history(2.0)
     resumed = go.OrderedSampler(SIZE, BATCH, ordering=go.PlackettLuce(), keep=0.7, start_epoch=1, seed=3)
     resumed.load_state_dict(sampler.state_dict())
@@ -224,7 +224,7 @@ def test_a_mean_with_an_infinite_margin_is_infinite():
 def test_bad_margins_are_refused_before_anything_is_remembered():
     sampler = new_sampler()
     next(iter(sampler))
-    with pytest.raises(ValueError, match=r"margins given to step for batch 0 of epoch 0 .*\(4,\), got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"margins.*\(4,\).*\(3,\)"):
         sampler.step(torch.zeros(BATCH), margins=torch.zeros(3))
     assert "remembered_scores" not in sampler.state_dict()
 
@@ -234,12 +234,12 @@ def test_off_unless_asked_for():
     next(iter(sampler))
     assert sampler.history is None
     assert not [name for name in sampler.state_dict() if "history" in name]
-    with pytest.raises(ValueError, match="margins are for the history, beside the losses"):
+    with pytest.raises(ValueError, match=r"margins.*history"):
         sampler.step(torch.zeros(BATCH), margins=torch.zeros(BATCH))
 
 
 def test_the_bound_is_checked_and_used():
-    with pytest.raises(ValueError, match="learned_below must be a positive finite number, got 0"):
+    with pytest.raises(ValueError, match=r"learned_below.*0"):
         go.OrderedSampler(SIZE, ordering=go.Shuffled()).record_history(0)
     sampler = go.OrderedSampler(2, 2, ordering=go.Sequential())
     sampler.record_history(learned_below=3.0)
@@ -251,5 +251,5 @@ def test_the_bound_is_checked_and_used():
 def test_margins_lead_or_trail():
     logits = torch.tensor([[1.0, 4.0, 2.0], [1.0, 4.0, 2.0]])
     assert go.margins(logits, torch.tensor([1, 2])).tolist() == [2.0, -2.0]
-    with pytest.raises(ValueError, match=r"logits must have the shape \(B, C\) with C >= 2 and targets \(B,\), got"):
+    with pytest.raises(ValueError, match=r"targets"):
         go.margins(logits, torch.tensor([[1], [2]]))

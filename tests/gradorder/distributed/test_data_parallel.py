@@ -165,7 +165,8 @@ def selected():
 
 def test_each_process_keeps_the_hardest_of_its_slice():
     (_, _, other_error), (kept, inputs, error) = processes.run(selected, 2)
-    assert error == other_error == "keep must be divisible by the 2 processes that share a batch, got 5"
+    assert error == other_error
+    assert "keep" in error
     model = nn.Sequential(nn.BatchNorm1d(6, dtype=torch.float64), new_model()).eval()
     assert len(kept) == 4
     for a_quarter, three in kept:
@@ -205,5 +206,5 @@ def refused(way):
 def test_what_a_sharded_model_cannot_do_is_said(way, num_refused):
     for messages in processes.run(refused, 2, way):
         assert len(messages) == num_refused
-        assert all("got one sharded by FSDP: use LogitError or Loss" in message for message in messages[:5])
-        assert all("use fully_shard or DistributedDataParallel" in message for message in messages[5:])
+        assert all("LogitError" in message for message in messages[:5])
+        assert all("fully_shard" in message for message in messages[5:])

@@ -1,6 +1,7 @@
 """Several real processes: the batches, scores, states and errors are those of one."""
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -409,26 +410,26 @@ def errors_of_two():
         (
             "different_scores",
             "RankError RankError",
-            "the order of epoch 0 must be the same on all processes, but order",
+            "order of epoch 0",
         ),
-        ("fails_on_one", "RankError ZeroDivisionError", "planning epoch 0 failed on rank 1: see the error there"),
-        ("nan_on_one", "RankError NonFiniteScoresError", "planning epoch 0 failed on rank 1"),
-        ("score_fails_on_one", "RankError TypeError", "score_dataset failed on rank 1"),
-        ("scored_and_planned_fails_on_one", "RankError TypeError", "score_dataset failed on rank 1"),
-        ("different_data", "RankError RankError", "num_examples is 9 on rank 0, 10 on rank 1"),
-        ("different_epochs", "RankError RankError", "epoch is 1 on rank 0, 2 on rank 1"),
+        ("fails_on_one", "RankError ZeroDivisionError", "rank 1"),
+        ("nan_on_one", "RankError NonFiniteScoresError", "rank 1"),
+        ("score_fails_on_one", "RankError TypeError", "score_dataset.*rank 1"),
+        ("scored_and_planned_fails_on_one", "RankError TypeError", "score_dataset.*rank 1"),
+        ("different_data", "RankError RankError", "10 on rank 1"),
+        ("different_epochs", "RankError RankError", "2 on rank 1"),
         ("different_seeds", "RankError RankError", "but order is"),
-        ("scores_on_one", "RankError RankError", "the arguments of set_epoch must be the same"),
-        ("states_of_different_steps", "RankError RankError", "consumed is 1 on rank 0, 2 on rank 1"),
+        ("scores_on_one", "RankError RankError", "set_epoch"),
+        ("states_of_different_steps", "RankError RankError", "2 on rank 1"),
         ("different_states_loaded", "RankError RankError", "but order is"),
-        ("late_nan", "NonFiniteScoresError NonFiniteScoresError", "6 of 12 are NaN or infinite"),
-        ("group_gone", "RuntimeError RuntimeError", "built for 2 processes and now there are 1: build it after"),
+        ("late_nan", "NonFiniteScoresError NonFiniteScoresError", "6 of 12"),
+        ("group_gone", "RuntimeError RuntimeError", "2 processes"),
     ],
 )
 def test_a_mistake_raises_on_every_process(mistake, types, message):
     errors = [rank[mistake] for rank in errors_of_two()]
     assert [error and error[0] for error in errors] == types.split()
-    assert message in errors[0][1]
+    assert re.search(message, errors[0][1])
 
 
 def test_tensors_travel_where_the_backend_takes_them():

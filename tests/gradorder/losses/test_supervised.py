@@ -35,14 +35,14 @@ def test_the_mean_of_squared_error_is_torchs(outputs, targets):
 
 
 def test_squared_error_never_broadcasts():
-    with pytest.raises(ValueError, match=r"got outputs \(5, 3\) and targets \(5,\)"):
+    with pytest.raises(ValueError, match=r"\(5, 3\).*\(5,\)"):
         go.squared_error(nn.Identity(), (torch.randn(5, 3), torch.randn(5)))
 
 
 @pytest.mark.parametrize("losses", [go.cross_entropy, go.squared_error])
 @pytest.mark.parametrize("batch", [{"x": 1}, torch.zeros(2, 3), (torch.zeros(2),), (torch.zeros(2), [1, 2])])
 def test_other_batches_are_refused_with_advice(losses, batch):
-    with pytest.raises(ValueError, match=r"takes a batch \(inputs, targets\).*pass your own function"):
+    with pytest.raises(ValueError, match=r"\(inputs, targets\)"):
         losses(nn.Identity(), batch)
 
 

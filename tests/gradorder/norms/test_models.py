@@ -5,7 +5,6 @@ import torch
 from decoder import DecoderLanguageModel
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 from unet import UNet
 
 import gradorder as go
@@ -77,21 +76,29 @@ def make(name, size):
     return model, batch, losses
 
 
+def observed(model, batch, losses=None):
+    """The norms of a training step of a model that is in eval mode."""
+    with go.observe_gradient_norms(model) as seen:
+        seen.losses((losses or go.cross_entropy)(model, batch)).mean().backward()
+        return seen.norms
+
+
+def double(model, batch):
+    parts = batch if isinstance(batch, tuple) else (batch,)
+    parts = tuple(part.double() if part.is_floating_point() else part for part in parts)
+    return model.double().eval(), parts if isinstance(batch, tuple) else parts[0]
+
+
 @pytest.mark.parametrize("size", [1, 2, 17])
 @pytest.mark.parametrize("name", MODELS)
 def test_whole_models(name, size):
     model, batch, losses = make(name, size)
+    if size == 2:
+        model, batch = double(model, batch)
+    tolerance = 1e-10 if size == 2 else 1e-5
     expected = reference.gradient_norms(model, batch, losses)
-    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_whole_models_in_double_precision(name):
-    model, batch, losses = make(name, 3)
-    model.double()
-    batch = (batch[0].double(), batch[1]) if isinstance(batch, tuple) and batch[0].is_floating_point() else batch
-    expected = reference.gradient_norms(model, batch, losses)
-    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=tolerance, atol=0)
+    torch.testing.assert_close(observed(model.eval(), batch, losses), expected, rtol=tolerance, atol=0)
 
 
 @pytest.mark.parametrize("name", ["conv net", "ResNet-20", "ResNet-18"])
@@ -101,14 +108,6 @@ def test_channels_last(name):
     model.to(memory_format=torch.channels_last)
     batch = (batch[0].contiguous(memory_format=torch.channels_last), batch[1])
     torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
-
-
-def assert_right(model, batch, losses=None, *, proved=True):
-    model.double()
-    batch = tuple(t.double() if t.is_floating_point() else t for t in batch)
-    expected = reference.gradient_norms(model, batch, losses)
-    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-9, atol=0)
-    assert is_proved(model, batch, losses) == proved
 
 
 BATCH = (torch.randn(5, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1]))
@@ -127,44 +126,154 @@ class Custom(nn.Module):
         return self._forward(self, x)
 
 
-def test_a_layer_called_twice():
-    model = Custom(lambda m, x: m.head(m.body(m.body(x).tanh())), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
-    assert_right(model, BATCH)
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return self.by * x
 
 
-def test_a_convolution_called_twice():
-    model = Custom(
-        lambda m, x: m.conv(m.conv(x.view(5 if len(x) == 5 else len(x), 1, 2, 2)).relu()).flatten(1)[:, :3],
-        conv=nn.Conv2d(1, 1, 3, padding=1),
-    )
-    assert_right(model, BATCH)
+class TwoOutputs(Scale):
+    """The first output has no gradient."""
+
+    def forward(self, x):
+        return x.detach().abs(), self.by * x
 
 
-def test_weights_shared_between_layers():
-    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
-    second.weight = first.weight
-    assert_right(nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(4, 3)), BATCH)
+def shared_weights():
+    layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+    layers[1].weight = layers[0].weight
+    return layers
 
 
-def test_weights_shared_inside_a_chain():
-    layer = nn.Linear(4, 4)
-    other = nn.Linear(4, 4)
-    other.weight = layer.weight
-    for model in (nn.Sequential(layer, nn.ReLU(), layer), nn.Sequential(layer, nn.ReLU(), other)):
-        torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
+def with_temperature():
+    model = nn.Linear(4, 3)
+    model.temperature = nn.Parameter(torch.tensor(1.3))
+    return model, BATCH, lambda m, b: F.cross_entropy(m(b[0]) * m.temperature, b[1], reduction="none")
 
 
-def test_a_module_with_a_scalar_called_twice():
-    class Scale(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.by = nn.Parameter(torch.tensor(1.5))
+def tied(vocabulary, length):
+    model = Custom(lambda m, x: m.head(m.body(m.embedding(x)).tanh()), embedding=nn.Embedding(vocabulary, 6),
+                   body=nn.Linear(6, 6), head=nn.Linear(6, vocabulary, bias=False))  # fmt: skip
+    model.head.weight = model.embedding.weight
+    tokens = torch.randint(vocabulary, (5, length))
+    return model, (tokens, tokens), lambda m, b: F.cross_entropy(m(b[0]).mT, b[1], reduction="none").sum(1)
 
-        def forward(self, x):
-            return self.by * x
 
-    model = Custom(lambda m, x: m.head(m.scale(m.scale(x).tanh())), scale=Scale(), head=nn.Linear(4, 3))
-    assert_right(model, BATCH)
+def positions_first(length):
+    """(T, B, d) inside: rows are not examples, whether T and B differ or not."""
+    model = Custom(lambda m, x: m.head(m.body(x.transpose(0, 1)).tanh().mean(0)), **body_and_head())
+    return model, (torch.randn(5, length, 4), BATCH[1]), None
+
+
+def with_experts(model, x):
+    """`out[rows] = expert(hidden[rows])`."""
+    hidden = model.body(x)
+    written = 0 * hidden
+    for number, expert in enumerate(model.experts):
+        rows = (torch.arange(len(x)) % 2 == number).nonzero()[:, 0]
+        written[rows] = expert(hidden[rows])
+    return model.head(written)
+
+
+def with_deep_weight(model, x):
+    """Computed by more operations than Python's stack is deep."""
+    weight = model.body.weight
+    for _ in range(1500):
+        weight = weight * 1.0 + 0.0
+    return x @ weight.T
+
+
+def with_hooked_weight(model, x):
+    weight = model.body.weight * 2
+    if weight.requires_grad:
+        weight.register_hook(lambda gradient: 3 * gradient)
+    return x @ weight.T
+
+
+def dict_losses(model, batch):
+    out = model(batch[0])
+    return F.cross_entropy(out["logits"], batch[1], reduction="none") + out["rest"][0].square().sum(1)
+
+
+def body_and_head():
+    return {"body": nn.Linear(4, 4), "head": nn.Linear(4, 3)}
+
+
+def hooked():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    model[0].register_forward_hook(lambda module, args, output: 3 * output)
+    return model
+
+
+SMALL = {
+    "a layer called twice": lambda: (Custom(lambda m, x: m.head(m.body(m.body(x).tanh())), **body_and_head()), BATCH),
+    "a convolution called twice": lambda: (
+        Custom(lambda m, x: m.conv(m.conv(x.view(-1, 1, 2, 2)).relu()).flatten(1)[:, :3],
+               conv=nn.Conv2d(1, 1, 3, padding=1)),
+        BATCH,
+    ),
+    "an embedding called twice": lambda: (
+        Custom(lambda m, x: m.head(m.table(x[:, :3]).tanh().mean(1) * m.table(x[:, 2:]).mean(1)),
+               table=nn.Embedding(40, 6), head=nn.Linear(6, 3)),
+        (torch.randint(40, (5, 6)), BATCH[1]),
+    ),
+    "a scalar used twice": lambda: (
+        Custom(lambda m, x: m.head(m.scale(m.scale(x).tanh())), scale=Scale(), head=nn.Linear(4, 3)), BATCH
+    ),
+    "attention called twice": lambda: (
+        Custom(lambda m, x: m.attention(m.first(x), *[m.attention(x, x, x)[0]] * 2)[0].mean(1)[:, :3],
+               first=nn.Linear(8, 8), attention=nn.MultiheadAttention(8, 2, batch_first=True)),
+        (torch.randn(5, 4, 8), BATCH[1]),
+    ),
+    "shared weights": lambda: (nn.Sequential(*shared_weights(), nn.Tanh(), nn.Linear(4, 3)), BATCH),
+    "shared weights in a chain": lambda: (
+        nn.Sequential(shared_weights()[0], nn.ReLU(), *shared_weights(), nn.ReLU(), nn.Linear(4, 3)), BATCH
+    ),
+    "an embedding tied to the head, few positions": lambda: tied(40, 3),
+    "an embedding tied to the head, many positions": lambda: tied(5, 12),
+    "a weight used by hand": lambda: (
+        Custom(lambda m, x: F.linear(m.body(x), m.body.weight)[:, :3], body=nn.Linear(4, 4)), BATCH
+    ),
+    "a parameter in the loss": with_temperature,
+    "positions first": lambda: positions_first(3),
+    "positions first, as many as examples": lambda: positions_first(5),
+    "statistics without grad": lambda: (
+        Custom(lambda m, x: m.body(x) - m.body(x).detach().mean(0), body=nn.Linear(4, 3)), BATCH
+    ),
+    "activations in place": lambda: (
+        nn.Sequential(nn.Linear(4, 6), nn.ReLU(inplace=True), nn.LayerNorm(6), nn.SiLU(inplace=True),
+                      nn.Linear(6, 3), nn.Dropout(0.5)),
+        BATCH,
+    ),
+    "a dict of outputs": lambda: (
+        Custom(lambda m, x: {"logits": m.head(x), "rest": (m.other(x), 3)},
+               head=nn.Linear(4, 3), other=nn.Linear(4, 2)),
+        BATCH, dict_losses,
+    ),
+    "an output without gradient": lambda: (
+        Custom(lambda m, x: m.head(m.two(x)[1]), two=TwoOutputs(), head=nn.Linear(4, 3)), BATCH
+    ),
+    "rows written by an index": lambda: (
+        Custom(with_experts, experts=nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]), **body_and_head()), BATCH
+    ),
+    "a deep graph of parameters": lambda: (Custom(with_deep_weight, body=nn.Linear(4, 3, bias=False)), BATCH),
+    "a hook on a computed weight": lambda: (Custom(with_hooked_weight, body=nn.Linear(4, 3, bias=False)), BATCH),
+    "a hook that changes an output": lambda: (hooked(), BATCH),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_models(name):
+    model, batch, *losses = SMALL[name]()
+    model, batch = double(model, batch)
+    losses = losses[0] if losses else None
+    expected = reference.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-9, atol=0)
+    torch.testing.assert_close(observed(model, batch, losses), expected, rtol=1e-9, atol=0)
+    assert is_proved(model, batch, losses)
 
 
 def test_a_tied_embedding_is_not_written_out(monkeypatch):
@@ -177,63 +286,10 @@ def test_a_tied_embedding_is_not_written_out(monkeypatch):
     torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=1e-5, atol=0)
 
 
-def test_an_embedding_called_twice():
-    model = Custom(
-        lambda m, x: m.head(m.embedding(x[:, :3]).tanh().mean(1) * m.embedding(x[:, 2:]).mean(1)),
-        embedding=nn.Embedding(40, 6), head=nn.Linear(6, 3),
-    )  # fmt: skip
-    assert_right(model, (torch.randint(40, (5, 6)), BATCH[1]))
-
-
-def test_attention_to_itself_and_to_others_with_the_same_weights():
-    model = Custom(
-        lambda m, x: m.attention(m.first(x), *[m.attention(x, x, x)[0]] * 2)[0].mean(1)[:, :3],
-        first=nn.Linear(8, 8), attention=nn.MultiheadAttention(8, 2, batch_first=True),
-    )  # fmt: skip
-    assert_right(model, (torch.randn(5, 4, 8), BATCH[1]))
-
-
-@pytest.mark.parametrize(("vocabulary", "length"), [(40, 3), (5, 12)])
-def test_an_embedding_tied_to_the_head(vocabulary, length):
-    """Few positions: by products; many: written out."""
-    model = Custom(lambda m, x: m.head(m.body(m.embedding(x)).tanh()), embedding=nn.Embedding(vocabulary, 6),
-                   body=nn.Linear(6, 6), head=nn.Linear(6, vocabulary, bias=False))  # fmt: skip
-    model.head.weight = model.embedding.weight
-    tokens = torch.randint(vocabulary, (5, length))
-    assert_right(model, (tokens, tokens), lambda m, b: F.cross_entropy(m(b[0]).mT, b[1], reduction="none").sum(1))
-
-
-def test_a_weight_used_by_hand_elsewhere_is_noticed():
-    model = Custom(lambda m, x: F.linear(m.body(x), m.body.weight)[:, :3], body=nn.Linear(4, 4))
-    assert_right(model, BATCH)
-
-
-def test_a_parameter_used_in_the_loss():
-    model = Custom(lambda m, x: m.body(x), body=nn.Linear(4, 3))
-    model.temperature = nn.Parameter(torch.tensor(1.3))
-    losses = lambda m, b: F.cross_entropy(m(b[0]) * m.temperature, b[1], reduction="none")  # noqa: E731
-    assert_right(model, BATCH, losses)
-
-
-def test_positions_first():
-    """(T, B, d) inside: rows are not examples, whether T and B differ or not."""
-    for length in (3, 5):
-        model = Custom(lambda m, x: m.head(m.body(x.transpose(0, 1)).tanh().mean(0)),
-                       body=nn.Linear(4, 4), head=nn.Linear(4, 3))  # fmt: skip
-        assert_right(model, (torch.randn(5, length, 4), BATCH[1]))
-
-
-@pytest.mark.parametrize("shape", [(7,), (1, 7), (5,), (1, 5)])
-def test_positions_looked_up_once_for_the_batch(shape):
-    model = Custom(lambda m, x: m.head((m.body(x) + m.positions(torch.arange(shape[-1]).view(shape))).tanh().mean(1)),
-                   body=nn.Linear(4, 4), positions=nn.Embedding(9, 4), head=nn.Linear(4, 3))  # fmt: skip
-    assert_right(model, (torch.randn(5, shape[-1], 4), BATCH[1]))
-
-
 @pytest.mark.filterwarnings(SLOWLY)
 def test_examples_that_mix_are_refused():
     model = Custom(lambda m, x: m.head(m.body(x) - m.body(x).mean(0)), body=nn.Linear(4, 4), head=nn.Linear(4, 3))
-    with pytest.raises(ValueError, match=r"depends on other examples.*alone and .* in the batch"):
+    with pytest.raises(ValueError, match=r"other examples"):
         go.gradient_norms(model, BATCH)
 
 
@@ -246,17 +302,10 @@ def test_one_example_says_nothing_about_the_next_batch():
         go.gradient_norms(model, BATCH)
 
 
-def test_statistics_without_grad_are_constants():
-    """The norm is that of the gradient of each loss as computed in this batch."""
-    model = Custom(lambda m, x: m.body(x) - m.body(x).detach().mean(0), body=nn.Linear(4, 3))
-    assert is_proved(model, BATCH)
-    assert_right(model, BATCH)
-
-
 def test_a_slower_way_is_said_once_with_its_reason():
     model = Custom(lambda m, x: Doubled.apply(m.body(x)), body=nn.Linear(4, 3))
     expected = reference.gradient_norms(model, BATCH)
-    with pytest.warns(UserWarning, match=r"one example at a time.*no rule for the operation Doubled"):
+    with pytest.warns(UserWarning, match=r"Doubled"):
         torch.testing.assert_close(go.gradient_norms(model, BATCH), expected)
     torch.testing.assert_close(go.gradient_norms(model, BATCH), expected)
 
@@ -290,50 +339,6 @@ def test_a_rounded_quotient_has_no_gradient():
     torch.testing.assert_close(go.gradient_norms(model, BATCH), reference.gradient_norms(model, BATCH))
 
 
-def test_inplace_relu_after_the_first_layer_and_later():
-    model = nn.Sequential(
-        nn.Linear(4, 6), nn.ReLU(inplace=True), nn.Linear(6, 6), nn.ReLU(inplace=True), nn.Linear(6, 3)
-    )
-    model.append(nn.Dropout(0.5))  # not a plain chain
-    assert_right(model, BATCH)
-
-
-@pytest.mark.parametrize("use_reentrant", [True, False])
-@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad", SLOWLY)
-def test_checkpointed_activations(use_reentrant):
-    model = Custom(
-        lambda m, x: m.head(checkpoint(m.body, m.first(x), use_reentrant=use_reentrant)),
-        first=nn.Linear(4, 4), body=nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)), head=nn.Linear(4, 3),
-    )  # fmt: skip
-    model.double()
-    batch = (BATCH[0].double(), BATCH[1])
-    if use_reentrant:
-        with pytest.raises(RuntimeError):  # torch's own refusal, or ours
-            go.gradient_norms(model, batch)
-    else:
-        expected = reference.gradient_norms(model, batch)
-        torch.testing.assert_close(go.gradient_norms(model, batch), expected, rtol=1e-9, atol=0)
-
-
-def test_models_that_return_dicts_and_tuples():
-    model = Custom(
-        lambda m, x: {"logits": m.head(x), "rest": (m.other(x), 3)}, head=nn.Linear(4, 3), other=nn.Linear(4, 2)
-    )
-    losses = lambda m, b: F.cross_entropy(m(b[0])["logits"], b[1], reduction="none")  # noqa: E731
-    assert_right(model, BATCH, losses)
-    both = lambda m, b: losses(m, b) + m(b[0])["rest"][0].square().sum(1)  # noqa: E731
-    expected = reference.gradient_norms(model, tuple(t.double() if t.is_floating_point() else t for t in BATCH), both)
-    norms = go.gradient_norms(model, tuple(t.double() if t.is_floating_point() else t for t in BATCH), both)
-    torch.testing.assert_close(norms, expected, rtol=1e-9, atol=0)
-
-
-def test_only_a_weight_or_only_a_bias_is_frozen():
-    for frozen in ("0.weight", "0.bias", "2.weight", "2.bias"):
-        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
-        dict(model.named_parameters())[frozen].requires_grad_(False)
-        assert_right(model, BATCH)
-
-
 def test_hooks_of_the_users_own_still_run():
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
     calls = []
@@ -344,19 +349,9 @@ def test_hooks_of_the_users_own_still_run():
     assert calls
 
 
-def test_a_replaced_layer_is_looked_at_anew():
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
-    assert_right(model, BATCH)
-    model[0] = Custom(lambda m, x: F.linear(m.body(x), m.body.weight), body=nn.Linear(4, 4).double())
-    batch = (BATCH[0].double(), BATCH[1])
-    torch.testing.assert_close(
-        go.gradient_norms(model, batch), reference.gradient_norms(model, batch), rtol=1e-9, atol=0
-    )
-
-
 def test_batch_norm_without_running_statistics_is_refused():
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3))
-    with pytest.raises(ValueError, match=r"BatchNorm normalizes by .*no per-example gradient.*track_running_stats"):
+    with pytest.raises(ValueError, match=r"BatchNorm.*track_running_stats"):
         go.gradient_norms(model, BATCH)
 
 

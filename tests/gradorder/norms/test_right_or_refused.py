@@ -135,16 +135,6 @@ def test_a_gate_that_opens_later(body, method):
         assert_right_or_refused(method(model, batch), alone(model, batch))
 
 
-@by_both_methods
-def test_a_gate_opened_by_load_state_dict(method):
-    model = with_head(lambda m, x: x + m.gate * centred(m.body(x)), body=nn.Linear(4, 4),
-                      gate=nn.Parameter(torch.zeros(())))  # fmt: skip
-    batch = vectors()
-    method(model, batch)
-    model.load_state_dict(model.state_dict() | {"gate": torch.tensor(2.0)})
-    assert_right_or_refused(method(model, batch), alone(model, batch))
-
-
 # Modules without a row per example --------------------------------------------------------------------------------
 
 
@@ -171,18 +161,6 @@ def test_a_table_as_a_module(shape, size, method):
 
 @by_both_methods
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_a_prompt_in_front(size, method):
-    def prompted(m, x):
-        prompt = m.table().expand(len(x), -1, -1)
-        return torch.cat([prompt, m.body(x)], 1).tanh().mean(1)
-
-    model = with_head(prompted, body=nn.Linear(4, 4), table=Table(3, (1, 3, 4)))
-    batch = (torch.randn(size, 5, 4), torch.arange(size) % 3)
-    assert_right(method(model, batch), alone(model, batch))
-
-
-@by_both_methods
-@pytest.mark.parametrize("size", [1, 3, 5])
 @pytest.mark.parametrize("shape", [(5,), (1, 5)], ids=str)
 def test_positions_looked_up_once(shape, size, method):
     model = with_head(lambda m, x: (m.body(x) + m.places(torch.arange(5).view(shape))).tanh().mean(1),
@@ -192,31 +170,6 @@ def test_positions_looked_up_once(shape, size, method):
 
 
 # Nothing is remembered that may change ----------------------------------------------------------------------------
-
-
-def decorated(function):
-    def losses(model, batch):
-        return function(model, batch)
-
-    return losses
-
-
-@decorated
-def plain_losses(model, batch):
-    return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
-
-
-@decorated
-def mixing_losses(model, batch):
-    return F.cross_entropy(centred(model(batch[0])), batch[1], reduction="none")
-
-
-@by_both_methods
-def test_two_losses_under_one_decorator(method):
-    model, batch = perceptron(), vectors()
-    assert_right(method(model, batch, plain_losses), alone(model, batch, plain_losses))
-    assert_right_or_refused(method(model, batch, mixing_losses), alone(model, batch, mixing_losses))
-    assert_right(method(model, batch, plain_losses), alone(model, batch, plain_losses))
 
 
 def mixed_by(strength):
@@ -266,14 +219,6 @@ def test_losses_that_share_their_code(losses_of, method):
 
 
 @by_both_methods
-def test_a_method_of_an_object_that_changes(method):
-    model, batch, loss = perceptron(), vectors(), MixedBy(0.0)
-    assert_right(method(model, batch, loss.losses), alone(model, batch, loss.losses))
-    loss.strength = 1.0
-    assert_right_or_refused(method(model, batch, loss.losses), alone(model, batch, loss.losses))
-
-
-@by_both_methods
 def test_a_global_coefficient(method, monkeypatch):
     model, batch = perceptron(), vectors()
     for strength in (0.0, 1.0):
@@ -311,26 +256,6 @@ def test_a_hook_added_later(hook, method):
     assert_right(method(model, batch), alone(model, batch))
     model[0].register_forward_hook(hook)
     assert_right_or_refused(method(model, batch), alone(model, batch))
-
-
-@by_both_methods
-def test_a_layer_unfrozen_later(method):
-    model = with_head(lambda m, x: m.body(x) + m.table(), body=nn.Linear(4, 4), table=Table(1, (4,)))
-    batch = vectors()
-    for part in (model.table, model.body):
-        part.requires_grad_(False)
-    for part in (model.table, model.body):
-        assert_right(method(model, batch), alone(model, batch))
-        part.requires_grad_(True)
-    assert_right(method(model, batch), alone(model, batch))
-
-
-@by_both_methods
-def test_an_activation_replaced_by_one_with_parameters(method):
-    model, batch = perceptron(), vectors()
-    assert_right(method(model, batch), alone(model, batch))
-    model[1] = nn.PReLU(6)
-    assert_right(method(model, batch), alone(model, batch))
 
 
 # Examples that mix or move ----------------------------------------------------------------------------------------
@@ -654,21 +579,6 @@ def test_a_model_in_bfloat16(make, method):
     assert_right(norms, alone_as_it_is(model, batch), rtol=0.02)
 
 
-@by_both_methods
-def test_a_language_model_in_bfloat16(method):
-    architecture = zoo.ARCHITECTURES["llama, next word"]
-    model, batch = architecture.build().bfloat16(), architecture.batch(3)
-    assert_right(method(model, batch, architecture.losses), alone_as_it_is(model, batch, architecture.losses), 0.05)
-
-
-@by_both_methods
-def test_complex_parameters(method):
-    model = Model(lambda m, x: torch.fft.irfft(torch.fft.rfft(m.body(x)) * m.filter, n=4)[:, :3],
-                  body=nn.Linear(4, 4), filter=nn.Parameter(torch.randn(3, dtype=torch.complex64)))  # fmt: skip
-    batch = vectors()
-    assert_right_or_refused(method(model, batch), alone_as_it_is(model, batch))
-
-
 # Models that are more than their layers ---------------------------------------------------------------------------
 
 
@@ -684,15 +594,6 @@ def test_a_compiled_model(method):
 def test_the_bound_of_a_compiled_model():
     model, batch = perceptron(), vectors()
     assert_right(bound(torch.compile(model, backend="eager"), batch), bound(model, batch))
-
-
-@by_both_methods
-def test_activations_in_place(method):
-    model = nn.Sequential(
-        nn.Linear(4, 6), nn.ReLU(inplace=True), nn.LayerNorm(6), nn.SiLU(inplace=True), nn.Linear(6, 3)
-    )
-    batch = vectors()
-    assert_right(method(model, batch), alone(model, batch))
 
 
 def pruned(layer):
@@ -879,16 +780,6 @@ def expected_of_checkpoints(model, batch):
     return torch.stack(norms)
 
 
-@by_both_methods
-def test_positions_given_and_then_not(method):
-    architecture = zoo.ARCHITECTURES["gpt2, next word"]
-    model, batch = architecture.build(), architecture.batch(4)
-    places = torch.arange(zoo.LENGTH).expand(4, -1)
-    for each in (batch | {"position_ids": places}, batch, batch | {"position_ids": places}):
-        norms = method(model, each, architecture.losses)
-        assert_right(norms, alone(model, each, architecture.losses), rtol=1e-4)
-
-
 class Wrapper(nn.Module):
     """As DataParallel without devices: splits the batch and joins what comes."""
 
@@ -948,13 +839,6 @@ def test_inference_mode():
     assert_right(scored(model, made_inside), expected)
 
 
-def test_no_grad_around_a_score():
-    model, batch = perceptron(), vectors()
-    with torch.no_grad():
-        norms = scored(model, batch)
-    assert_right(norms, alone(model, batch))
-
-
 class Unhashable:
     __hash__ = None
 
@@ -989,15 +873,6 @@ def test_a_batch_that_is_not_finite_spoils_nothing(method):
         others = torch.tensor([0, 2, 3, 4, 5])
         assert_right(norms[others], alone(model, (x, y))[others])
     assert_right(method(model, (x, y)), alone(model, (x, y)))
-
-
-@by_both_methods
-def test_an_infinite_loss_is_not_a_right_number(method):
-    model, (x, y) = perceptron(), vectors()
-    far = x.clone()
-    far[0] *= torch.inf
-    norms = method(model, (far, y))
-    assert norms is REFUSED or not norms[0].isfinite()
 
 
 @by_both_methods

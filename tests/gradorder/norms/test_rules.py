@@ -406,7 +406,7 @@ def test_a_module_with_bare_parameters(size):
 
 def test_odd_embeddings_are_refused():
     batch = (torch.randint(5, (3, 4)),)
-    with pytest.raises(ValueError, match="scale_grad_by_freq=True divides by counts over the batch"):
+    with pytest.raises(ValueError, match="scale_grad_by_freq"):
         go.gradient_norms(Around(nn.Embedding(5, 3, scale_grad_by_freq=True)), batch, losses)
 
 

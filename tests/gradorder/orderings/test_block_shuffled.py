@@ -1,6 +1,5 @@
 from itertools import pairwise
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +24,3 @@ def test_blocks_and_their_insides_are_uniform_and_independent():
     counts = {each: drawn.count(each) for each in set(drawn)}
     assert len(counts) == 2 * 6 * 6  # every order of two blocks and of three inside each
     assert max(abs(count - 100) for count in counts.values()) < 5 * 10
-
-
-def test_bad_sizes_are_refused():
-    for block_size in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match="block_size must be a positive integer, got"):
-            go.BlockShuffled(block_size)

@@ -1,10 +1,5 @@
 """One contract for every ordering: a new one joins by being listed in tests/support/every_ordering.py."""
 
-import dataclasses
-import inspect
-import random
-
-import numpy as np
 import pytest
 import torch
 from asking import order_of
@@ -44,51 +39,10 @@ def test_every_public_ordering_is_listed():
 
 
 @every_ordering
-def test_has_a_card(ordering):
-    """What it does as a formula, what it costs, and who says so."""
-    card = inspect.cleandoc(type(ordering).__doc__)
-    for heading in ("Rule", "Cost:", "Reference:"):
-        assert f"\n{heading}" in card, heading
-
-
-@every_ordering
 @given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
 def test_gives_a_permutation(ordering, scores, epoch, seed):
     order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))
     assert_is_an_order(ordering, order, epoch, len(scores))
-
-
-@every_ordering
-def test_the_generator_alone_decides(ordering):
-    scores = torch.rand(40)
-    before = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state())
-    first = ordering(scores, epoch=3, generator=generator(7))
-    torch.rand(5)
-    again = ordering(scores, epoch=3, generator=generator(7))
-    torch.set_rng_state(before[2])
-    ordering(scores, epoch=3, generator=generator(8))
-    assert torch.equal(first, again)
-    assert random.getstate() == before[0]
-    assert np.random.get_state()[1].tolist() == before[1]
-    assert torch.equal(torch.get_rng_state(), before[2])
-
-
-@every_ordering
-def test_leaves_the_scores_alone(ordering):
-    scores = torch.rand(20)
-    copy = scores.clone()
-    ordering(scores, epoch=0, generator=generator())
-    assert torch.equal(scores, copy)
-
-
-@every_ordering
-def test_is_final_and_frozen(ordering):
-    assert type(ordering).__final__
-    assert dataclasses.is_dataclass(ordering)
-    assert type(ordering)(**{f.name: getattr(ordering, f.name) for f in dataclasses.fields(ordering)}) == ordering
-    assert hash(ordering) == hash(dataclasses.replace(ordering))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ordering.inner = None
 
 
 @every_ordering
@@ -106,7 +60,7 @@ def test_refuses_scores_that_are_not_finite(ordering, bad):
 def test_refuses_bad_arguments(ordering):
     with pytest.raises(ValueError, match=r"expected 4, got 3"):
         ordering(torch.rand(3), epoch=0, generator=generator(), num_examples=4)
-    with pytest.raises(ValueError, match=r"epoch must be an integer >= 0, got -1"):
+    with pytest.raises(ValueError, match=r"epoch.*-1"):
         ordering(torch.rand(3), epoch=-1, generator=generator())
     with pytest.raises(ValueError, match=r"one-dimensional.*\(3, 1\)"):
         ordering(torch.rand(3, 1), epoch=0, generator=generator())
@@ -132,32 +86,6 @@ def test_scores_matter(ordering):
     order = ordering(scores, epoch=0, generator=generator())
     mirrored = ordering(scores.flip(0), epoch=0, generator=generator())
     assert not torch.equal(order, mirrored)
-
-
-@every_ordering
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
-def test_any_real_dtype(ordering, dtype):
-    scores = torch.randperm(30).to(dtype)
-    order = ordering(scores, epoch=1, generator=generator())
-    assert torch.equal(order, ordering(scores.float(), epoch=1, generator=generator()))
-
-
-@every_scored
-@pytest.mark.parametrize("labels", [None, [0, 0, 1] * 8], ids=["no classes", "classes"])
-def test_what_was_never_scored_comes_first(ordering, labels):
-    """Under every rule, easiest first as well, and whatever score stands in for the unknown one."""
-    if labels is not None and isinstance(ordering, go.Informative):
-        return  # it refuses labels
-    known = torch.ones(24, dtype=torch.bool)
-    never = [1, 5, 9, 22]
-    known[never] = False
-    classes = None if labels is None else torch.tensor(labels)
-    for stand_in in (0.0, 0.5, 100.0):
-        scores = torch.linspace(0.1, 3, 24).masked_fill(~known, stand_in)
-        order = order_of(ordering, scores, known=known, classes=classes)
-        revisited = "Revisiting" in str(ordering)  # its own front is among the first then
-        first = order.indices[: len(never) + (12 if revisited else 0)].tolist()
-        assert set(never) <= set(first), (stand_in, order)
 
 
 @every_ordering

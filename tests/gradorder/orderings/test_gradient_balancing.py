@@ -227,7 +227,7 @@ def test_a_broken_epoch_warns_and_keeps_the_order(kind):
     assert list(one) == after_next
     iterator = iter(BatchSampler(one, 4, drop_last=False))
     one.step(gradients=gradients[next(iterator)])
-    with pytest.warns(UserWarning, match=r"epoch 3 ended after the gradients of 4 of 12 examples") as told:
+    with pytest.warns(UserWarning, match=r"epoch 3.*4 of 12") as told:
         one.set_epoch(4)
     for each in told:
         assert each.filename == __file__  # at the line that ended the epoch, not inside the library
@@ -238,7 +238,7 @@ def test_a_broken_epoch_warns_and_keeps_the_order(kind):
 def test_an_epoch_without_any_step_warns_too():
     one = sampler("mean")
     list(one)
-    with pytest.warns(UserWarning, match=r"epoch 0 ended after the gradients of 0 of 12 examples"):
+    with pytest.warns(UserWarning, match=r"epoch 0.*0 of 12"):
         one.set_epoch(1)
     one.set_epoch(2)  # nothing of epoch 1 was handed out: skipping it is no mistake
 
@@ -281,7 +281,7 @@ def test_bad_gradients_are_refused_and_change_nothing():
     assert "remembered_scores" not in one.state_dict()
     one.step(gradients=torch.rand(4, 3))
     next(iterator)
-    with pytest.raises(ValueError, match=r"must have shape \(4, 3\), one row per example, got \(4, 2\)"):
+    with pytest.raises(ValueError, match=r"\(4, 3\).*\(4, 2\)"):
         one.step(gradients=torch.rand(4, 2))
     with pytest.raises(go.NonFiniteScoresError):
         one.step(torch.full((4,), math.nan), gradients=torch.rand(4, 3))
@@ -296,7 +296,7 @@ def test_half_precision_is_widened():
 def test_gradients_are_refused_where_nothing_learns():
     plain = go.OrderedSampler(12, 4, ordering=go.Descending())
     next(iter(plain))
-    with pytest.raises(ValueError, match=r"gradients must not be given with Descending\(\)"):
+    with pytest.raises(ValueError, match=r"gradients.*Descending"):
         plain.step(gradients=torch.rand(4, 3))
 
 
@@ -307,14 +307,14 @@ def test_what_does_not_go_with_it_is_refused():
         {"keep": lambda epoch: 1.0},
         {"num_replicas": 2, "rank": 0},
     ):
-        with pytest.raises(ValueError, match="labels, keep and several processes must not be given with Gradient"):
+        with pytest.raises(ValueError, match="labels, keep"):
             sampler("mean", **settings)
-    with pytest.raises(ValueError, match="layout='dealt' needs an ordering by scores"):
+    with pytest.raises(ValueError, match=r"layout.*dealt"):
         sampler("mean", layout="dealt")
     for wrapper in (go.FlipFlop, go.Revisiting):
         with pytest.raises(ValueError, match="inner must not carry"):
             wrapper(go.GradientBalancing())
-    with pytest.raises(ValueError, match="kind must be one of 'mean', 'pair', got 'median'"):
+    with pytest.raises(ValueError, match=r"kind.*'median'"):
         go.GradientBalancing("median")
 
 
@@ -322,18 +322,18 @@ def test_states_of_something_else():
     one = sampler("mean")
     train(one, torch.randn(12, 3), range(2))
     state = one.state_dict()
-    with pytest.raises(ValueError, match="state was learned with kind='mean', but this one has 'pair'"):
+    with pytest.raises(ValueError, match=r"'mean'.*'pair'"):
         sampler("pair").load_state_dict(state)
-    with pytest.raises(ValueError, match="a learned order of 12 examples"):
+    with pytest.raises(ValueError, match="order of 12"):
         sampler("mean").load_state_dict({**state, "carried_order": torch.arange(3)})
-    with pytest.raises(ValueError, match="a learned order of 12 examples"):
+    with pytest.raises(ValueError, match="order of 12"):
         sampler("mean").load_state_dict({**state, "carried_order": torch.zeros(12, dtype=torch.int64)})
     with pytest.raises(ValueError, match="num_front"):
         sampler("mean").load_state_dict({**state, "carried_num_front": 1.5})
     shuffled = go.OrderedSampler(12, 4, ordering=go.Shuffled())
     shuffled.load_state_dict(state)  # the epoch goes on, what was learned is not needed
     one.load_state_dict(shuffled.state_dict())  # nothing learned
-    with pytest.warns(UserWarning, match="epoch 1 ended after the gradients of 0 of 12"):
+    with pytest.warns(UserWarning, match=r"epoch 1.*0 of 12"):
         one.set_epoch(2)
 
 

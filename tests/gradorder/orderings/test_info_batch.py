@@ -154,17 +154,10 @@ def test_a_class_may_vanish_for_an_epoch():
 def test_the_steps_of_an_epoch_that_is_not_planned_are_refused():
     sampler = go.OrderedSampler(10, 2, ordering=go.InfoBatch(8), start_epoch=2)
     assert sampler.num_steps(0, 2) == 10
-    with pytest.raises(ValueError, match=r"the steps of epoch 2 are not known before set_epoch\(2\)"):
+    with pytest.raises(ValueError, match=r"epoch 2.*set_epoch"):
         sampler.num_steps(0, 3)
     sampler.set_epoch(2, scores=SCORES)
     assert sampler.num_steps(0, 3) == 10 + math.ceil(len(sampler) / 2)
-
-
-def test_what_does_not_go_with_it_is_refused():
-    ordering = go.InfoBatch(8)
-    for keep in (0.5, lambda epoch: 1.0):
-        with pytest.raises(ValueError, match="keep must not be given with InfoBatch"):
-            go.OrderedSampler(10, 2, ordering=ordering, keep=keep)
 
 
 @pytest.mark.parametrize("every", [2, 5])
@@ -189,15 +182,3 @@ def test_the_weighted_sum_of_a_revisited_epoch_is_right_on_average():
         sums.append(sum(SCORES[i].item() ** 2 * weight for i, weight in zip(order, weights, strict=True)))
     assert np.std(sums) > 0
     assert abs(np.mean(sums) - (SCORES**2).sum().item()) < 4 * np.std(sums) / math.sqrt(2000)
-
-
-def test_bad_arguments_are_refused():
-    for epochs in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match="epochs must be a positive integer, got"):
-            go.InfoBatch(epochs)
-    for ratio in (0, 1, -0.5, math.nan, "half", True):
-        with pytest.raises(ValueError, match=r"ratio must be in \(0, 1\), got"):
-            go.InfoBatch(8, ratio)
-    for part in (-0.1, 1.1, math.nan, "last", True):
-        with pytest.raises(ValueError, match=r"complete_part must be in \[0, 1\], got"):
-            go.InfoBatch(8, complete_part=part)

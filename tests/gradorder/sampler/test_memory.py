@@ -31,7 +31,7 @@ def test_scores_on_an_accelerator_wait_until_they_are_settled():
     memory = ScoreMemory(4)
     scores = torch.tensor([1.0, math.nan]).as_subclass(Elsewhere)
     memory.remember(np.array([2, 0]), scores)  # no look at the values, so no wait
-    with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2 are NaN or infinite \(examples 0\)"):
+    with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2.*examples 0"):
         memory.settle()
     memory.remember(np.array([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(Elsewhere))
     memory.remember(np.array([1]), torch.tensor([2.0]).as_subclass(Elsewhere))
@@ -134,17 +134,6 @@ def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_
     _, where_to, scores = memory._merge()
     assert sorted(where_to) == list(range(30))
     assert torch.equal(scores.as_subclass(torch.Tensor), expected[torch.from_numpy(where_to)])
-
-
-def test_the_real_number_of_waiting_batches_is_small():
-    """For losses of one number each, a few kilobytes."""
-    memory = ScoreMemory(1)
-    for step in range(2500):
-        memory.remember(np.array([0]), torch.tensor([float(step)]).as_subclass(Elsewhere))
-        assert len(memory._pending) <= 1000
-    assert memory.known() is None
-    memory.settle()
-    assert memory.known().tolist() == [2499.0]
 
 
 def test_what_was_forgotten_was_never_scored():

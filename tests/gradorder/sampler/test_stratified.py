@@ -180,7 +180,7 @@ def test_any_labels_become_classes(labels):
 
 
 def test_bad_labels_are_refused():
-    with pytest.raises(ValueError, match=r"labels must hold one label per example: expected shape \(5,\), got \(4,\)"):
+    with pytest.raises(ValueError, match=r"labels.*\(4,\)"):
         Classes.of([0, 1, 2, 3], None, 5)
-    with pytest.raises(ValueError, match="labels must be integers, strings or booleans, got float64"):
+    with pytest.raises(ValueError, match=r"labels.*float64"):
         Classes.of([0.5, 1.0], None, 2)

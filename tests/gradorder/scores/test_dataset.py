@@ -92,9 +92,9 @@ class Stream(IterableDataset):
     ("dataset", "settings", "message"),
     [
         (Stream(), {}, "dataset must be map-style .*got Stream"),
-        ([], {}, "dataset must hold at least one example, got an empty list"),
-        (PAIRS, {"batch_size": 0}, "batch_size must be a positive integer, got 0"),
-        (PAIRS, {"num_workers": -1}, "num_workers must be an integer >= 0, got -1"),
+        ([], {}, "dataset.*empty list"),
+        (PAIRS, {"batch_size": 0}, "batch_size.*0"),
+        (PAIRS, {"num_workers": -1}, "num_workers.*-1"),
     ],
 )
 def test_bad_arguments_are_refused(dataset, settings, message):
@@ -107,13 +107,13 @@ def test_bad_arguments_are_refused(dataset, settings, message):
     [
         (
             lambda model, batch: model(batch[0]).mean(),
-            r"score must give one number per example.*reduction=\"none\"",
+            r"score.*reduction=\"none\"",
         ),
         (
             lambda model, batch: model(batch[0]),
-            r"score must give one number per example, shape \(23,\), got shape \(23, 3\)",
+            r"score.*\(23, 3\)",
         ),
-        (lambda model, batch: 1.0, r"score must give a tensor with one number per example, got 1.0"),
+        (lambda model, batch: 1.0, r"score.*1.0"),
     ],
 )
 def test_a_score_that_is_not_one_number_per_example_is_refused(score, message):
@@ -125,5 +125,5 @@ def test_a_collate_function_that_loses_examples_is_noticed():
     def lossy(examples):
         return torch.utils.data.default_collate(examples[:-1])
 
-    with pytest.raises(ValueError, match="dataset must give every example asked for, got 21 of 23"):
+    with pytest.raises(ValueError, match=r"dataset.*21 of 23"):
         go.score_dataset(nn.Linear(4, 3), PAIRS, go.Loss(), batch_size=12, collate_fn=lossy)

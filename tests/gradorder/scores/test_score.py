@@ -98,18 +98,11 @@ def test_last_layer_bound_of_a_recurrent_model():
 
 def test_last_layer_bound_refuses_models_without_one():
     batch = (torch.randn(2, 2, 4, 4), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match=r"calls an nn\.Linear, and this one calls none"):
+    with pytest.raises(ValueError, match=r"nn\.Linear"):
         go.LastLayerBound()(nn.Sequential(nn.Conv2d(2, 3, 4), nn.Flatten()), batch)
     layer = nn.Linear(4, 4)
     with pytest.raises(ValueError, match="called 2 times"):
         go.LastLayerBound()(nn.Sequential(layer, layer), (torch.randn(2, 4), torch.tensor([0, 1])))
-
-
-@pytest.mark.parametrize("score", [go.Loss, go.LastLayerBound], ids=lambda score: score.__name__)
-def test_bad_losses_are_refused(score):
-    model, batch = nn.Linear(4, 3), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
-    with pytest.raises(ValueError, match=r'losses must give one number per example, shape \(5,\).*reduction="none"'):
-        score(lambda m, b: F.cross_entropy(m(b[0]), b[1]))(model, batch)
 
 
 BAD_TARGETS = {

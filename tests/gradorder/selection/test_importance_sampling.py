@@ -249,4 +249,4 @@ def test_each_process_draws_its_share_with_random_numbers_of_its_own():
     (first, num, error, _), (second, other_num, _, _) = processes.run(drawn, 2)
     assert num == other_num == 4
     assert first != second
-    assert error == "batch_size must be divisible by the 2 processes that share a batch, got 5"
+    assert "batch_size" in error

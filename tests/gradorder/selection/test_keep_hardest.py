@@ -64,9 +64,9 @@ def test_bad_keep_is_refused(keep):
 
 
 def test_bad_scores_are_refused():
-    with pytest.raises(TypeError, match="score must be a score such as"):
+    with pytest.raises(TypeError, match="score"):
         go.KeepHardest(0.5, score="loss")
-    with pytest.raises(ValueError, match=r'score must give one number per example.*reduction="none"'):
+    with pytest.raises(ValueError, match=r'score.*reduction="none"'):
         go.KeepHardest(0.5, lambda model, batch: batch[0].mean())(nn.Identity(), (VALUES,))
     with pytest.raises(go.NonFiniteScoresError, match="1 of 5"):
         go.KeepHardest(0.5, lambda model, batch: batch[0].log() * torch.tensor([1, 1, 1, 1, math.nan]))(

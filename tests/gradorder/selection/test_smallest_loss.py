@@ -37,5 +37,5 @@ def test_by_the_loss_at_the_current_weights():
 
 @pytest.mark.parametrize("k", [0, -2, 2.0, True, None])
 def test_bad_k_is_refused(k):
-    with pytest.raises(ValueError, match="k must be a positive integer"):
+    with pytest.raises(ValueError, match="k must"):
         go.SmallestLoss(k)
