@@ -33,8 +33,7 @@ def main(epochs: int = 10) -> float:
     scheduler = go.ProgressLR(optimizer, sampler)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 
-    for epoch in range(epochs):
-        sampler.set_epoch(epoch)
+    for epoch in sampler.run():
         num_trained = 0
         for inputs, targets in loader:
             losses = F.cross_entropy(model(inputs), targets, reduction="none")

@@ -35,8 +35,7 @@ def main(epochs: int = 10) -> float:
     loader = fabric.setup_dataloaders(ordered_loader(train, sampler))
     scheduler = go.ProgressLR(optimizer, sampler)
 
-    for epoch in range(epochs):
-        sampler.set_epoch(epoch)
+    for epoch in sampler.run():
         num_trained = 0
         for inputs, targets in loader:
             losses = F.cross_entropy(model(inputs), targets, reduction="none")

@@ -55,6 +55,8 @@ class SamplerState:
         """Copy the tensors, so that a state does not change as the run goes on."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in PARTS}
         values |= {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
+        if self.num_examples <= torch.iinfo(torch.int32).max:
+            values["sequence"] = self.sequence.int()  # half the size
         copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
         return {"version": VERSION, **copied}
 
@@ -73,7 +75,10 @@ class SamplerState:
             part: {k.removeprefix(f"{part}_"): _on_cpu(v) for k, v in state.items() if k.startswith(f"{part}_")}
             for part in PARTS
         }
-        loaded = cls(**{name: _on_cpu(state[name]) for name in names if name in state}, **parts)
+        values = {name: _on_cpu(state[name]) for name in names if name in state}
+        if getattr(values["sequence"], "dtype", None) == torch.int32:
+            values["sequence"] = values["sequence"].long()
+        loaded = cls(**values, **parts)
         loaded._check()
         return loaded
 
