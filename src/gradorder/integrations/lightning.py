@@ -168,7 +168,7 @@ class OrderedTraining(Callback):
             _end_run(trainer, sampler_of(trainer))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log `gradorder/kept` and `gradorder/skipped`: the fractions of examples that the epoch visited and skipped."""
+        """Log the fractions of the examples that the epoch visited and skipped."""
         pl_module.log_dict(epoch_metrics(sampler_of(trainer)), sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
