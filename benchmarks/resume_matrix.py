@@ -43,6 +43,8 @@ COMPARED = STEPS + math.ceil(KEEP * STEPS)
 """The steps of the first two epochs at least; with `KEEP`, the second is shorter."""
 WORLDS = ((1, 1), (2, 2), (2, 1))
 TIMEOUT = 120
+RAY_MEMORY = 100 * 2**20
+"""Of Ray's object store, in bytes: the trainings put nothing into it."""
 CONTEXT = multiprocessing.get_context("fork")
 ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled()"}
 
@@ -189,12 +191,16 @@ def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
 
 def ray_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
     """Ray Train starts its workers again after one of them was killed."""
+    import ray  # noqa: PLC0415 - only if it is installed
+
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=RAY_MEMORY)
     for setting, world in product(ELASTIC.values(), (1, 2)):
         with tempfile.TemporaryDirectory() as place:
             straight = _in_ray(setting, Path(place) / "straight", world, 0)
             resumed = _in_ray(setting, Path(place) / "killed", world, STOPS["in the epoch"])
         found = outcome(straight, Ended([], None), resumed, same_world=True)
         yield row("ray", setting, "restart", 0, str(world), *found)
+    ray.shutdown()
 
 
 def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:

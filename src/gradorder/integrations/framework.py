@@ -1,4 +1,4 @@
-"""What every plug-in needs: a version that works, and a sampler that only the training loop plans."""
+"""What every plug-in needs: a version that works, a sampler that only the training loop plans, and metrics."""
 
 import re
 from collections.abc import Iterator
@@ -31,6 +31,13 @@ def check_version(package: str, oldest: str) -> None:
 
 def _major_and_minor(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)[:2]]
+
+
+def epoch_metrics(sampler: OrderedSampler) -> dict[str, float]:
+    """Return the fractions of the examples that the current epoch visits and skips, for the framework's logs."""
+    summary = sampler.summary()
+    kept = summary.visited[sampler.epoch] / summary.num_examples
+    return {"gradorder/kept": kept, "gradorder/skipped": 1 - kept}
 
 
 @final

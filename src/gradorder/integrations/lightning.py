@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from gradorder.errors import UnknownStepsError
-from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version
+from gradorder.integrations.framework import PlannedSampler, check_same_dataset, check_version, epoch_metrics
 from gradorder.integrations.random_state import RandomState
 from gradorder.progress_lr import ProgressLR
 from gradorder.sampler import OrderedSampler
@@ -84,6 +84,10 @@ class OrderedTraining(Callback):
             scheduler = go.ProgressLR(optimizer, sampler_of(self.trainer))
             return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
+    With `Trainer(max_epochs=-1)` and a sampler built with `epochs`, the run ends when `sampler.progress` is 1, as with
+    `sampler.run()`. The callback logs `gradorder/kept` and `gradorder/skipped`, the fractions of the examples that an
+    epoch visits and skips.
+
     Raises:
         RuntimeError: the training loader has another sampler, or a reloaded one has a new sampler.
         ValueError: `training_step` returns no `scores` although the ordering needs them; an epoch is shorter than a
@@ -105,6 +109,8 @@ class OrderedTraining(Callback):
         self._sampler = sampler_of(trainer)
         check_same_dataset(self._sampler, "Load all of it in setup() on every process: the sampler splits it")
         _check_epochs(trainer, self._sampler)
+        if _ends_by_sampler(trainer, self._sampler):
+            self._sampler.start_run()
         self.plan_first_epoch(self._sampler)
         _check_schedulers(trainer)
         self._is_first = True
@@ -158,6 +164,12 @@ class OrderedTraining(Callback):
         for config in trainer.lr_scheduler_configs:  # Trainer stepped them before the batch was counted
             if isinstance(config.scheduler, ProgressLR):
                 config.scheduler.step()
+        if _ends_by_sampler(trainer, sampler_of(trainer)):
+            _end_run(trainer, sampler_of(trainer))
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log the fractions of the examples that the epoch visited and skipped."""
+        pl_module.log_dict(epoch_metrics(sampler_of(trainer)), sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the sampler and the random numbers, for the trainer's checkpoint."""
@@ -311,6 +323,17 @@ def _check_epochs(trainer: Trainer, sampler: OrderedSampler) -> None:
         f"follows the run's progress, as with go.ProgressLR, {so}",
         stacklevel=2,
     )
+
+
+def _ends_by_sampler(trainer: Trainer, sampler: OrderedSampler) -> bool:
+    """True if no number of epochs limits the trainer, but the sampler knows the length of the run."""
+    return trainer.max_epochs == -1 and sampler.epochs is not None
+
+
+def _end_run(trainer: Trainer, sampler: OrderedSampler) -> None:
+    """Stop the trainer if the last epoch of the run is complete; Lightning still validates and saves."""
+    if sampler.is_over:
+        trainer.should_stop = True
 
 
 def _loader_of(trainer: Trainer) -> DataLoader[Any]:

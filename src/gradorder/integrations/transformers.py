@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Sampler
 
 from gradorder.errors import UnknownStepsError
-from gradorder.integrations.framework import check_version
+from gradorder.integrations.framework import check_version, epoch_metrics
 from gradorder.losses import token_losses
 from gradorder.sampler import OrderedSampler
 from gradorder.scores import Score, score_dataset
@@ -241,6 +241,16 @@ class OrderedTrainer(EpochByEpochTrainer):
         """Where training is, in epochs."""
         sampler = self._sampler()
         return sampler.epoch + 1 - sampler.steps_left / sampler.num_steps(sampler.epoch, sampler.epoch + 1)
+
+    def is_run_over(self) -> bool:
+        """Whether the sampler ends the run here; `max_steps` ends it otherwise."""
+        return self.args.max_steps <= 0 and self._sampler().is_over
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Trainer's own
+        """Trainer's own; the logs of training also get `gradorder/kept` and `gradorder/skipped`."""
+        if "loss" in logs:
+            logs |= epoch_metrics(self._sampler())
+        super().log(logs, *args, **kwargs)
 
     def _scores(self) -> torch.Tensor:
         loader = cast("DataLoader[Any]", self._loader)

@@ -47,7 +47,7 @@ _check_loop()
 
 
 class EpochByEpochTrainer(Trainer):
-    """`Trainer` whose epochs differ in length. A subclass implements the four methods below.
+    """`Trainer` whose epochs differ in length. A subclass implements the five methods below.
 
     No public hook changes the number of batches of an epoch, so two private methods of `Trainer` are extended here, and
     nowhere else.
@@ -64,6 +64,10 @@ class EpochByEpochTrainer(Trainer):
 
     def epoch_position(self) -> float:
         """Where training is, in epochs."""
+        raise NotImplementedError
+
+    def is_run_over(self) -> bool:
+        """Whether training ends after this step, whatever the number of epochs."""
         raise NotImplementedError
 
     def run_length(self) -> tuple[int, int]:
@@ -95,12 +99,14 @@ class EpochByEpochTrainer(Trainer):
 
 
 class _EpochPosition(TrainerCallback):
-    """Corrects `state.epoch`, which Trainer counts from the first batch after a resume."""
+    """Corrects `state.epoch`, which Trainer counts from the first batch after a resume, and ends the run."""
 
     def __init__(self, trainer: EpochByEpochTrainer) -> None:
         self._trainer = trainer
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:  # noqa: ANN401
         """Before other callbacks, logs and checkpoints read it."""
-        del args, control, kwargs
+        del args, kwargs
         state.epoch = self._trainer.epoch_position()
+        if self._trainer.is_run_over():
+            control.should_training_stop = True

@@ -73,7 +73,6 @@ class SaveEveryStep(Callback):
 
 def fit(module, *, score=None, checkpoint=None, callbacks=(), trainer_class=OrderedTrainer, **settings):
     trainer = trainer_class(
-        max_epochs=reference.EPOCHS,
         accelerator="cpu",
         devices=torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
         logger=False,
@@ -81,7 +80,7 @@ def fit(module, *, score=None, checkpoint=None, callbacks=(), trainer_class=Orde
         enable_model_summary=False,
         num_sanity_val_steps=0,
         callbacks=[OrderedTraining(score, batch_size=9), *callbacks],
-        **{"enable_checkpointing": False, **settings},
+        **{"max_epochs": reference.EPOCHS, "enable_checkpointing": False, **settings},
     )
     trainer.fit(module, ckpt_path=checkpoint)
     return trainer
@@ -302,6 +301,51 @@ def test_a_run_that_another_fit_goes_on_with_is_warned_about_and_its_rates_go_on
     trainer.fit(module)
     assert module.batches[num_steps][0] == 2
     assert module.rates[num_steps] == pytest.approx(reference.LR / 2)
+
+
+class Metrics(Callback):
+    def __init__(self):
+        self.logged = []
+
+    def on_train_epoch_end(self, trainer, *args):
+        del args
+        self.logged.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+
+
+def test_the_logs_tell_which_part_of_the_examples_an_epoch_visits(tmp_path):
+    module, metrics, saves = Module(), Metrics(), SaveEveryStep(tmp_path)
+    fit(module, callbacks=[metrics, saves])
+    visited = [sum(len(batch) for at, batch in module.batches if at == epoch) for epoch in range(reference.EPOCHS)]
+    kept = [number / len(module.data) for number in visited]
+    assert kept[0] == 1
+    assert kept[1] < 1
+    assert [each["gradorder/kept"] for each in metrics.logged] == pytest.approx(kept)
+    assert [each["gradorder/skipped"] for each in metrics.logged] == pytest.approx([1 - part for part in kept])
+    again = Metrics()
+    fit(Module(), checkpoint=saves.saved[reference.STEPS[0]], callbacks=[again])  # within epoch 1
+    assert again.logged == metrics.logged[1:]
+
+
+def test_without_a_number_of_epochs_the_sampler_ends_the_run(tmp_path):
+    module, saves = Recommended(), SaveEveryStep(tmp_path)
+    module.lengths, module.num_validations = [0] * 100, [0] * 100
+    trainer = fit(module, max_epochs=-1, callbacks=[saves])
+    expected = go.recommended(module.data, reference.BATCH, epochs=reference.EPOCHS)
+    lengths = []
+    for _ in expected.run():
+        batches = list(expected.loader(module.data))
+        lengths.append(len(batches))
+        for batch in batches:
+            expected.step(torch.where(batch[2] < len(module.data) - 5, 0.01, 2.0))
+    assert trainer.current_epoch == len(lengths) > reference.EPOCHS
+    assert module.lengths[: len(lengths)] == lengths
+    assert module.num_validations[: len(lengths)] == [1] * len(lengths)
+    assert module.sampler.progress == 1
+    step = len(module.batches) - 2
+    resumed = Recommended()
+    resumed.lengths, resumed.num_validations = [0] * 100, [0] * 100
+    fit(resumed, max_epochs=-1, checkpoint=saves.saved[step - 1])
+    assert resumed.batches == module.batches[step:]
 
 
 # ------------------------------------------------------------------------------------------------ refusals

@@ -343,6 +343,24 @@ def test_other_epochs_than_the_trainers_are_refused(tmp_path, epochs, is_functio
         trainer_for(tmp_path, rescores=False, order=order)
 
 
+def test_the_logs_tell_which_part_of_the_examples_an_epoch_visits(tmp_path):
+    trainer = trainer_for(tmp_path, rescores=False, logging_steps=1, eval_strategy="epoch", eval_dataset=Sentences())
+    training = [entry for entry in trainer.state.log_history if "loss" in entry]
+    kept = [1.0] * 6 + [14 / SIZE] * 8
+    assert [entry["gradorder/kept"] for entry in training] == kept
+    assert [entry["gradorder/skipped"] for entry in training] == [1 - part for part in kept]
+    assert not any("gradorder/kept" in entry for entry in trainer.state.log_history if "loss" not in entry)
+
+
+@pytest.mark.parametrize(("settings", "steps"), [({}, 6 + 4), ({"max_steps": 12}, 12)], ids=str)
+def test_the_sampler_may_end_the_run_before_its_epochs_are_over(tmp_path, monkeypatch, settings, steps):
+    is_over = property(lambda sampler: sampler.epoch == 1 and sampler.steps_left == 0)
+    monkeypatch.setattr(go.OrderedSampler, "is_over", is_over)
+    trainer = trainer_for(tmp_path, rescores=False, save_strategy="epoch", **settings)
+    assert trainer.batches == plain(rescores=False)[0][:steps]
+    assert (tmp_path / "checkpoint-10").exists()
+
+
 def test_with_max_steps_epochs_are_not_compared(tmp_path):
     trainer = trainer_for(tmp_path, rescores=False, max_steps=22)
     assert trainer.batches[-1][0] == 4  # more than the 3 that num_train_epochs is if not given
