@@ -42,7 +42,6 @@ def _seeded():
 TESTS = Path(__file__).parent
 LONGEST = (
     "test_docs.py",
-    "gradorder_lab/training/test_data_parallel.py",
     "gradorder_lab/show/test_browser.py",
     "gradorder_lab/runs/test_sweep.py",
     "gradorder/sklearn/test_against_reference.py",
