@@ -89,7 +89,11 @@ class Training:
         """The run before its first step."""
         workspace = workspace or Workspace()
         split = self.split(workspace.data, seed=seed, device=workspace.device)
-        device = torch.device(workspace.device)
+        return self.start_on(split, seed, workspace.device)
+
+    def start_on(self, split: Split, seed: int, device_name: str = "cpu") -> NetworkRun:
+        """The run before its first step, on these data."""
+        device = torch.device(device_name)
         losses = self.own_losses
         given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed, losses)
         model = self.network(split, seed).to(device)
