@@ -292,6 +292,16 @@ def test_a_wrong_file_is_refused(tmp_path, arrays, message):
         split_of(Task("wrong", str(path), "2-layer", epochs=1), None, validates=False)
 
 
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_a_broken_file_is_refused_in_one_line(own_file, tmp_path, kept):
+    path = tmp_path / "broken.npz"
+    content = own_file.read_bytes()
+    path.write_bytes(content[: round(kept * len(content))])
+    with pytest.raises(LabError, match=r"broken.npz must be an .npz file") as raised:
+        split_of(Task("broken", str(path), "2-layer", epochs=1))
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("data", "losses", "margin"),
     [
