@@ -22,7 +22,8 @@ def read_file(path: Path) -> tuple[LabelledTensors, LabelledTensors]:
         LabError: an array is missing, holds no numbers or some that are not finite, or does not fit the others.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # opened here: numpy leaves a file open that is no zip file
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise LabError(f"{path} must hold arrays {', '.join(ARRAYS)}, got no {missing[0]}")
             arrays = {name: file[name] for name in ARRAYS}
