@@ -10,8 +10,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -67,10 +68,14 @@ def run_all(
     with _backend(jobs, cluster), warnings.catch_warnings():
         # loky replaces workers that have grown, and says so; nothing is lost
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        # an interruption cancels what is under way: it is run again when the command is
+        warnings.filterwarnings(
+            "ignore", message=r"\d+ tasks (which were still being processed|have been successfully)"
+        )
         for stage in sorted({piece.stage for piece in pieces}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for runs in parallel(delayed(run_piece)(piece) for piece in pieces if piece.stage == stage):
-                for finished in runs:
+            with closing(parallel(delayed(run_piece)(piece) for piece in pieces if piece.stage == stage)) as found:
+                for finished in chain.from_iterable(found):
                     store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
                     on_finished(finished)
 
