@@ -34,9 +34,10 @@ from torch.nn import functional as F
 
 from gradorder_lab.data import ImageDataset, load
 from gradorder_lab.paper import cifar
-from gradorder_lab.paper.network import RANDOM, SCORES, NeuralRecipe, network_run
+from gradorder_lab.paper.network import RANDOM, SCORES, NeuralRecipe
 from gradorder_lab.runs import origin
 from gradorder_lab.training.network import NetworkRun, train_one_epoch
+from gradorder_lab.training.split import Split
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "neural_training.csv"
 THREADS = 1
@@ -87,7 +88,8 @@ def noise(shape: tuple[int, int, int], num_classes: int, num_examples: int) -> I
 
 def training_of(recipe: NeuralRecipe, train: ImageDataset) -> NetworkRun:
     """A run that counts processor time."""
-    run = network_run(recipe, 0, train, {"train": train})
+    training = replace(recipe.training, measured={"train": "train"})
+    run = training.start_on(Split(train, None, train, train.num_classes), 0)
     run.clock = time.process_time  # type: ignore[method-assign]
     return run
 

@@ -18,12 +18,12 @@ from mkdocs.exceptions import PluginError
 
 from gradorder.norms.rules import FAMILIES
 from gradorder_lab import paper
-from gradorder_lab.benchmark.methods import CORE, RECOMMENDED
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standard_tasks import ALL, TUNED_DATA
 from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
 from gradorder_lab.judge.claims import Claim
 from gradorder_lab.judge.where import verdict_text, where_it_holds
+from gradorder_lab.methods import CORE, RECOMMENDED
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text, time_text

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from gradorder_lab.benchmark.curves import FEWEST
-from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.rows import BenchmarkRun, read_rows
-from gradorder_lab.benchmark.standard_tasks import ALL, TUNED_DATA
 from gradorder_lab.benchmark.standings import GRADIENTS, Level, Standing, Standings, all_standings, by_saving
+from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
 from gradorder_lab.judge.claims import Verdict
+from gradorder_lab.methods import BASELINE, RECOMMENDED
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.show.page import ClaimRow, Page, page_of
 from gradorder_lab.show.standings import difference_text, saving_text, time_text

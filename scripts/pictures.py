@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 from gradorder_lab import paper
 from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standard_tasks import ALL, TUNED_DATA
 from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
+from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.judge.where import verdict_text
 from gradorder_lab.paper import orders

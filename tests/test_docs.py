@@ -20,10 +20,10 @@ from gradorder import sklearn
 from gradorder.orderings import Ordering
 from gradorder.selection import Selection
 from gradorder_lab import paper, theory
-from gradorder_lab.benchmark.methods import METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import read_rows, write_rows
-from gradorder_lab.benchmark.standard_tasks import ALL
+from gradorder_lab.benchmark.suites import ALL
+from gradorder_lab.methods import METHODS
 from gradorder_lab.runs.shipped import read_table
 
 ROOT = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""`python -m gradorder_lab` is `gradorder`, for launchers that start modules: `torchrun ... -m gradorder_lab`."""
+"""`python -m gradorder_lab` is `gradorder`."""
 
 from gradorder_lab.cli import main
 

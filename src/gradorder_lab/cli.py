@@ -1,11 +1,13 @@
-"""The command line: `gradorder list`, `reproduce`, `report` and `compare`.
+"""The command line: `gradorder list`, `reproduce`, `benchmark`, `compare` and `report`.
 
 Exit codes: 0 done, 1 something the user can mend (said in one line), 2 wrong usage, 130 interrupted.
 """
 
 import os
 import shlex
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +17,9 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+
+_STARTED = time.perf_counter()
+_CORES = os.cpu_count() or 1
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -41,6 +46,11 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
+Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Data = Annotated[
+    Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
+]
+Device = Annotated[DeviceName, typer.Option(help="Where the networks are trained.")]
 _VERSION = typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
 
 
@@ -67,17 +77,15 @@ def reproduce(
         SizeName.mini
     ),
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the size's own number.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    jobs: Jobs = _CORES,
     out: Annotated[Path, typer.Option(help="Directory for rows, page and figures; what is there is kept.")] = Path(
         "runs"
     ),
-    data: Annotated[
-        Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
-    ] = None,
+    data: Data = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler to run on, instead of --jobs.")
     ] = None,
-    device: Annotated[DeviceName, typer.Option(help="Where the networks are trained.")] = DeviceName.cpu,
+    device: Device = DeviceName.cpu,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print every claim and the short tables, too.")] = False,
 ) -> None:
@@ -102,16 +110,15 @@ def report(
     """Write the page with every figure and verdict, from the rows in --out, or else from the shipped results."""
     _check_writable(out)
     with _one_line_errors():
-        from gradorder_lab.show.page import page_in  # noqa: PLC0415
-        from gradorder_lab.show.writing import write  # noqa: PLC0415
+        from gradorder_lab.commands import report as command  # noqa: PLC0415
 
-        print(f"Page: {write(page_in(out), out)}")  # noqa: T201
+        print(f"Page: {command.report(out)}")  # noqa: T201
 
 
 @app.command()
 def compare(
     *,
-    data: Annotated[
+    dataset: Annotated[
         str,
         typer.Option(
             help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
@@ -138,7 +145,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="Beside random reshuffling; again for another. A wrong one lists them all. module:name for an "
-            "ordering of your own."
+            "ordering or a selection of your own."
         ),
     ] = None,
     budget: Annotated[
@@ -153,13 +160,12 @@ def compare(
     seeds: Annotated[
         int, typer.Option(min=1, help="Paired seeds; with fewer than 5 nothing can be told from noise.")
     ] = 5,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    jobs: Jobs = _CORES,
     out: Annotated[Path, typer.Option(help="Directory for rows and page; what is there is kept.")] = Path(
         "runs/compare"
     ),
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
-    ] = None,
+    data: Data = None,
+    device: Device = DeviceName.cpu,
     probe_only: Annotated[bool, typer.Option("--probe-only", help="Probe, and leave it at that.")] = False,
 ) -> None:
     """Will it pay? A probe of model and data, then methods against random reshuffling: cost to the same accuracy."""
@@ -168,29 +174,68 @@ def compare(
         from gradorder_lab.benchmark.task import Task  # noqa: PLC0415
         from gradorder_lab.commands import compare as command  # noqa: PLC0415
 
-        defaults = Task(f"{data}, {model}", data, model, epochs, batch_size, losses=losses)
+        defaults = Task(f"{dataset}, {model}", dataset, model, epochs, batch_size, losses=losses)
         task = replace(defaults, step_sizes=tuple(step_size or defaults.step_sizes))
         budgets = tuple(budget or command.ComparisonRequest.budgets)
-        asked = command.ComparisonRequest(task, tuple(method or ()), budgets, seeds, jobs, data_dir, probe_only)
+        startup = time.perf_counter() - _STARTED
+        asked = command.ComparisonRequest(
+            task, tuple(method or ()), budgets, seeds, jobs, data, device.value, probe_only, startup
+        )
         try:
             command.compare(asked, out)
         except KeyboardInterrupt:
             _interrupted(f"what is finished is kept in {out}.")
 
 
+@app.command()
+def benchmark(
+    tasks: Annotated[
+        list[str] | None, typer.Argument(metavar="[TASK]...", help="Names; a wrong one lists them all.")
+    ] = None,
+    *,
+    suite: Annotated[str, typer.Option(help="The tasks, where none is named. A wrong one lists them all.")] = "small",
+    method: Annotated[
+        list[str] | None, typer.Option(help="Again for another; all for every one.", show_default="the core ones")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the task's own number.")] = None,
+    step_size: Annotated[float | None, typer.Option(help="For all methods, instead of a search.")] = None,
+    search_only: Annotated[bool, typer.Option("--search-only", help="Find the step sizes only.")] = False,
+    jobs: Jobs = _CORES,
+    out: Annotated[Path, typer.Option(help="Directory for rows; what is there is kept.")] = Path("runs/benchmark"),
+    data: Data = None,
+    device: Device = DeviceName.cpu,
+    results: Annotated[
+        Path | None, typer.Option(help="Rows to ship: those there are not run again, new ones join them.")
+    ] = None,
+) -> None:
+    """Compare the field's methods on a suite of tasks: cost to the accuracy of tuned random reshuffling."""
+    _check_writable(out)
+    with _one_line_errors():
+        from gradorder_lab.commands import benchmark as command  # noqa: PLC0415
+
+        asked = command.BenchmarkRequest(
+            tuple(tasks or ()),
+            suite,
+            tuple(method or ()),
+            seeds,
+            step_size,
+            search_only,
+            jobs,
+            data,
+            device.value,
+            results,
+        )
+        try:
+            command.benchmark(asked, out)
+        except KeyboardInterrupt:
+            _interrupted(f"what is finished is kept in {out}.")
+
+
 def _interrupted(kept: str) -> NoReturn:
     """Say how to go on."""
-    again = shlex.join([*_command(), *sys.argv[1:]])
+    again = shlex.join(["gradorder", *sys.argv[1:]])
     print(f"Interrupted: {kept}\nTo go on from there: {again}", file=sys.stderr)  # noqa: T201
     sys.exit(130)
-
-
-def _command() -> list[str]:
-    """What this program was started with."""
-    from gradorder_lab.runs.processes import num_launched  # noqa: PLC0415
-
-    is_alone = num_launched() == 1
-    return ["gradorder"] if is_alone else ["torchrun", f"--nproc-per-node={num_launched()}", "-m", "gradorder_lab"]
 
 
 @contextmanager
@@ -216,6 +261,8 @@ def _check_writable(out: Path, option: str = "--out") -> None:
 
 def main() -> None:
     """Entry point of `gradorder`."""
+    # SIGTERM ends like Ctrl-C: workers are told to leave, and nothing is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:

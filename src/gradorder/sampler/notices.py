@@ -4,6 +4,9 @@ import torch
 
 from gradorder.errors import warn
 
+_FITTED = 0.25
+"""The share of the mean loss below which `Unlearned` skips an example."""
+
 _NEAR_FLOOR = 1.25
 """Losses up to this multiple of the smallest one are near it."""
 
@@ -85,7 +88,8 @@ class Notices:
     def floor(self, losses: torch.Tensor) -> None:
         """The losses of most examples lie just above a smallest loss that is far from zero, as smoothed losses do."""
         smallest = float(losses.min())
-        if smallest <= 0 or float(losses.max()) < _FAR_FROM_FLOOR * smallest:
+        is_fitted = smallest < _FITTED * float(losses.double().mean())  # then such examples are skipped as they should
+        if smallest <= 0 or is_fitted or float(losses.max()) < _FAR_FROM_FLOOR * smallest:
             return
         num_near = int((losses <= _NEAR_FLOOR * smallest).sum())
         if num_near > len(losses) / 2:

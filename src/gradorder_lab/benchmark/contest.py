@@ -8,18 +8,19 @@ A budget is the length of a run, in runs of plain training. A method that leaves
 is run longer, too, as far as it then costs no more than plain training. So every curve ends near the same cost.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from gradorder_lab.benchmark.methods import BASELINE, Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.training.step_sizes import best_size
+from gradorder_lab.methods import BASELINE, named
+from gradorder_lab.training.method import Circumstances
+from gradorder_lab.training.step_sizes import best_size, missing_sizes
 
 BUDGETS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 LONGER = (1.25, 1.5, 2.0)
@@ -27,9 +28,6 @@ LONGER = (1.25, 1.5, 2.0)
 
 SEARCH_BUDGET = 0.7
 """At which step sizes are searched."""
-
-WIDEST = 16.0
-"""How far beyond the task's grid the search may go, as a factor."""
 
 Wanted = list[tuple[CompareRecipe, int]]
 """Recipes, each with a number of seeds."""
@@ -132,28 +130,6 @@ class Contest:
         """Held-out accuracy of every step size that was run with all seeds."""
         accuracies = searched(run for run in self.part_of(found) if run.method == method)
         return {size: float(np.mean(all_)) for size, all_ in accuracies.items() if len(all_) == self.search_seeds}
-
-
-def missing_sizes(grid: Sequence[float], means: Mapping[float, float]) -> list[float]:
-    """The step sizes that the search needs next, given the accuracies that are known.
-
-    >>> missing_sizes((0.1, 0.2), {})
-    [0.1, 0.2]
-    >>> missing_sizes((0.1, 0.2), {0.1: 80.0, 0.2: 85.0})
-    [0.4]
-    >>> missing_sizes((0.1, 0.2), {0.1: 80.0, 0.2: 85.0, 0.4: 82.0})
-    []
-    """
-    if len(grid) == 1:
-        return []
-    if untried := [size for size in grid if size not in means]:
-        return untried
-    best = best_size(means)
-    if best == max(means) and best < WIDEST * max(grid):
-        return [2 * best]
-    if best == min(means) and best > min(grid) / WIDEST:
-        return [best / 2]
-    return []
 
 
 def suitable(methods: Iterable[str], task: Task) -> list[str]:

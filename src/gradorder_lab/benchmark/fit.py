@@ -5,27 +5,28 @@ import inspect
 import torch
 from torch import nn
 
-from gradorder_lab.benchmark import own
-from gradorder_lab.benchmark import task as tasks
-from gradorder_lab.benchmark.task import Split, Task
+from gradorder.selection import Selection
 from gradorder_lab.errors import LabError
+from gradorder_lab.training import own
+from gradorder_lab.training.recipe import Training
+from gradorder_lab.training.split import Split
 
 _FEW = 8
 
 
-def check_fit(task: Task, split: Split) -> None:
+def check_fit(training: Training, split: Split) -> None:
     """Refuse in one line what would end in the middle of a run.
 
     Raises:
         LabError: the function of --model does not take the number of classes and the shape of one example, or gives no
             network that can be trained; network or losses do not take a batch, or give something of another shape.
     """
-    model = _network(task, split)
+    model = _network(training, split)
     inputs, targets = split.train.batch(torch.arange(min(_FEW, len(split.train))))
-    losses = tasks.own_losses(task)
-    name = f"--model {own.unmarked(task.model)!r}"
+    losses = training.own_losses
+    name = f"--model {own.unmarked(training.model)!r}"
     if losses is not None:
-        name += f" with --losses {own.unmarked(task.losses or '')!r}"
+        name += f" with --losses {own.unmarked(training.losses or '')!r}"
     try:
         with torch.random.fork_rng(devices=[]):
             found = model(inputs) if losses is None else losses(model, (inputs, targets))
@@ -40,15 +41,15 @@ def check_fit(task: Task, split: Split) -> None:
         _check_losses(name, found, len(targets))
 
 
-def check_last_batch(task: Task, split: Split) -> None:
+def check_last_batch(training: Training, split: Split) -> None:
     """Refuse a network with BatchNorm, or the like, where an epoch ends with a batch of one example.
 
     Raises:
         LabError: it cannot be trained on one example.
     """
-    if (len(split.train) - 1) % task.batch_size:
+    if (len(split.train) - 1) % training.batch_size:
         return
-    model, losses = _network(task, split), tasks.own_losses(task)
+    model, losses = _network(training, split), training.own_losses
     batch = split.train.batch(torch.tensor([len(split.train) - 1]))
     try:
         with torch.random.fork_rng(devices=[]):
@@ -56,17 +57,40 @@ def check_last_batch(task: Task, split: Split) -> None:
     except Exception as error:
         raise LabError(
             f"--batch-size must not leave one of {len(split.train):,} examples for the last batch, on which --model "
-            f"{own.unmarked(task.model)!r} cannot be trained, got {task.batch_size}: {own.in_short(error)}"
+            f"{own.unmarked(training.model)!r} cannot be trained, got {training.batch_size}: {own.in_short(error)}"
         ) from error
 
 
-def _network(task: Task, split: Split) -> nn.Module:
+def check_selection(training: Training, split: Split, method: str) -> None:
+    """Try the user's own selection, if it is one, on a small batch.
+
+    Raises:
+        LabError: it fails, or chooses something else than examples of the batch.
+    """
+    rule = own.rule(method)
+    if not isinstance(rule, Selection):
+        return
+    batch = split.train.batch(torch.arange(min(_FEW, len(split.train))))
+    name = f"--method {own.unmarked(method)!r}"
+    try:
+        with torch.random.fork_rng(devices=[]):
+            (_, targets), weights = rule.weighted(_network(training, split), batch)
+    except Exception as error:
+        raise LabError(f"{name} must select examples of a batch, got {own.in_short(error)}") from error
+    if len(targets) == 0 or weights.shape != (len(targets),):
+        raise LabError(
+            f"{name} must select at least one example with one weight each, got {len(targets)} examples and weights "
+            f"of shape {tuple(weights.shape)}"
+        )
+
+
+def _network(training: Training, split: Split) -> nn.Module:
     """The network as it starts, if the user's function makes one."""
-    name = own.unmarked(task.model)
+    name = own.unmarked(training.model)
     if ":" in name:
         _check_builder(name)
     try:
-        model: object = tasks.make_model(task.model, split, seed=0)
+        model: object = training.network(split, seed=0)
     except LabError:
         raise
     except Exception as error:

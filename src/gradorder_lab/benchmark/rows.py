@@ -21,7 +21,7 @@ A new row replaces the old one of the same run; rows of a task whose settings ha
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isnan
 from pathlib import Path
@@ -30,12 +30,12 @@ from typing import Self
 import pyarrow as pa
 from pyarrow import parquet
 
-from gradorder_lab.benchmark import standard_tasks
+from gradorder_lab.benchmark import suites
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
-from gradorder_lab.benchmark.methods import FORWARD
-from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe
+from gradorder_lab.benchmark.recipe import EXPERIMENT, CompareRecipe, only_of_task, task_settings
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
+from gradorder_lab.methods import FORWARD
 from gradorder_lab.runs.origin import check_shippable
 from gradorder_lab.runs.recipe import Setting
 from gradorder_lab.runs.store import Store, StoredRun, has_runs
@@ -79,7 +79,7 @@ class BenchmarkRun:
         chosen, last = run.settings, {name: float(column[-1]) for name, column in run.rows.items()}
         return cls(
             task=task,
-            settings=_of_task(run.settings),
+            settings=_as_text(only_of_task(run.settings)),
             method=str(chosen["method"]),
             step_size=float(chosen["step_size"] or 0),
             budget=float(chosen["budget"] or 0),
@@ -125,11 +125,11 @@ class BenchmarkRun:
 
 def runs_in(store: Store, tasks: Iterable[Task]) -> list[BenchmarkRun]:
     """The finished runs of these tasks in the order in which they were started, without those of older revisions."""
-    names = {_of_task(CompareRecipe.settings_of(task)): task.name for task in tasks}
+    names = {_as_text(task_settings(task)): task.name for task in tasks}
     environments = store.environments()
     found = [run for run in store.every_run(EXPERIMENT) if run.revision == CompareRecipe.revision]
     found.sort(key=lambda run: float(run.rows["started"][-1]))
-    named = [(place, run, names.get(_of_task(run.settings))) for place, run in enumerate(found)]
+    named = [(place, run, names.get(_as_text(only_of_task(run.settings)))) for place, run in enumerate(found)]
     return [
         BenchmarkRun.of(name, run, place, environments[run.environment])
         for place, run, name in named
@@ -139,7 +139,7 @@ def runs_in(store: Store, tasks: Iterable[Task]) -> list[BenchmarkRun]:
 
 def rows_of_task(task: Task, rows: Iterable[BenchmarkRun]) -> list[BenchmarkRun]:
     """Those of this task as it is now."""
-    now = (task.name, _of_task(CompareRecipe.settings_of(task)), CompareRecipe.revision)
+    now = (task.name, _as_text(task_settings(task)), CompareRecipe.revision)
     return [run for run in rows if (run.task, run.settings, run.revision) == now]
 
 
@@ -180,7 +180,7 @@ def write_rows(runs: Sequence[BenchmarkRun], path: Path) -> None:
         parquet.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd", compression_level=19)
 
 
-def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standard_tasks.ALL) -> int:
+def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = suites.EVERY) -> int:
     """Put what was run in these directories into the file; how many rows it has then.
 
     Raises:
@@ -199,11 +199,8 @@ def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = standa
     return len(rows)
 
 
-def _of_task(settings: object) -> str:
-    """What a run's settings say of its task, as text."""
-    known = dict(settings)  # type: ignore[call-overload]
-    chosen = {"method", "step_size", "budget", "validates"}
-    return json.dumps({name: value for name, value in known.items() if name not in chosen}, sort_keys=True)
+def _as_text(settings: Mapping[str, Setting]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 if __name__ == "__main__":

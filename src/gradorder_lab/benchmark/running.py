@@ -2,15 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 from rich.console import Console
 
 from gradorder_lab.benchmark.contest import Contest, Wanted, carry_out
-from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, rows_of_task, runs_in, with_new_rows
+from gradorder_lab.methods import BASELINE
 from gradorder_lab.runs import origin, sweep
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import Store, has_runs, only_one
@@ -27,14 +28,15 @@ def compared(
     jobs: int,
     data: Path | None,
     console: Console,
+    device: str = "cpu",
     known: Sequence[BenchmarkRun] = (),
     search_only: bool = False,
 ) -> list[BenchmarkRun]:
     """All runs of the comparison, after running what is neither in `out` nor among the rows that are `known`."""
     known = rows_of_task(contest.task, known)
     have = {run.identity[1:] for run in known}
-    workspace = Workspace(data=data)
-    facts = origin.facts() | {"threads": workspace.threads}
+    workspace = Workspace(data=data, device=device)
+    facts = origin.facts() | {"threads": workspace.threads, "device": device}
     with only_one(out), Store(out, facts) as store, sweep.progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
 
@@ -81,31 +83,40 @@ def in_random_order(pieces: list[Piece]) -> list[Piece]:
     return sorted(pieces, key=lambda piece: (piece.seed, chance(piece)))
 
 
-def plain_seconds(contest: Contest, data: Path | None) -> float:
-    """How long plain training takes on this machine, by a small part of it."""
-    recipe = CompareRecipe.of(contest.task, BASELINE, min(contest.task.step_sizes), _TRIED)
-    piece = Piece((recipe,), 0, Workspace(data=data))
-    sweep.run_piece(piece)  # reads the data
-    (tried,) = sweep.run_piece(piece)
-    training = float(tried.rows["seconds"][-1])
-    return training / _TRIED + tried.seconds - training
-
-
-def announcement(contest: Contest, seconds: float, *, jobs: int, search_only: bool = False) -> tuple[str, float]:
-    """How many runs there are and how long they take, in words and in hours, as if nothing of it were there yet.
+@dataclass(frozen=True)
+class PlainTraining:
+    """How long plain training takes on this machine, in seconds.
 
     Args:
-        contest: what is to be run.
-        seconds: of plain training, as `plain_seconds` tells.
-        jobs: processes.
-        search_only: without the runs that count.
+        training: its steps.
+        around: what every run needs besides its steps: the network's start and its evaluation.
+        startup: until a new process can train; this one needed as long.
     """
+
+    training: float
+    around: float = 0.0
+    startup: float = 0.0
+
+    @classmethod
+    def measured(cls, contest: Contest, data: Path | None, device: str = "cpu") -> Self:
+        """By a small part of it."""
+        recipe = CompareRecipe.of(contest.task, BASELINE, min(contest.task.step_sizes), _TRIED)
+        piece = Piece((recipe,), 0, Workspace(data=data, device=device))
+        sweep.run_piece(piece)  # reads the data
+        (tried,) = sweep.run_piece(piece)
+        training = float(tried.rows["seconds"][-1])
+        return cls(training / _TRIED, tried.seconds - training)
+
+
+def announcement(contest: Contest, plain: PlainTraining, *, jobs: int, search_only: bool = False) -> tuple[str, float]:
+    """How many runs there are and how long they take, in words and in hours, as if nothing of it were there yet."""
     searches, runs = contest.work(search_only=search_only)
     cost = searches.cost + runs.cost
-    whole = cost * seconds / jobs
+    whole = (cost * plain.training + (searches.number + runs.number) * plain.around) / jobs
+    whole += plain.startup if jobs > 1 else 0.0
     told = (
         f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} trainings to search step sizes and "
-        f"{runs.number} that count: {cost:.0f} times plain training, which takes {duration(seconds)}; all about "
+        f"{runs.number} that count: {cost:.0f} times plain training, which takes {duration(plain.training)}; all about "
         f"{duration(whole)} with --jobs {jobs}" + ("" if search_only else "; what costs less is then run longer, too")
     )
     return told, whole / 3600

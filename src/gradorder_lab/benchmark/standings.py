@@ -8,14 +8,14 @@ from typing import Self
 
 import numpy as np
 
-from gradorder_lab.benchmark import standard_tasks
+from gradorder_lab.benchmark import suites
 from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import Measure
-from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.effects import interval
+from gradorder_lab.methods import BASELINE
 from gradorder_lab.runs.recipe import Array
 from gradorder_lab.training.network import CLOCK
 from gradorder_lab.training.step_sizes import best_size
@@ -175,7 +175,7 @@ class Standings:
 
 
 def all_standings(
-    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = standard_tasks.ALL, costs: Sequence[str] = COSTS
+    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = suites.EVERY, costs: Sequence[str] = COSTS
 ) -> list[Standings]:
     """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
     is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}

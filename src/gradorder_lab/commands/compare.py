@@ -1,6 +1,7 @@
 """`gradorder compare`: a probe of a task, then the methods on it, with paired seeds, and a page of its own."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -10,25 +11,24 @@ from torch.utils.data import Dataset
 
 import gradorder as go
 from gradorder_lab import data as data_sets
-from gradorder_lab.benchmark import own
-from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
-from gradorder_lab.benchmark.fit import check_fit, check_last_batch
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS, Circumstances
-from gradorder_lab.benchmark.recipe import benchmark_run
-from gradorder_lab.benchmark.running import announcement, compared, num_there
+from gradorder_lab.benchmark.fit import check_fit, check_last_batch, check_selection
+from gradorder_lab.benchmark.running import PlainTraining, announcement, compared, num_there
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data.examples import Examples, LabelledBatch
 from gradorder_lab.data.files import data_directory
 from gradorder_lab.errors import DatasetNotFoundError, LabError
+from gradorder_lab.methods import BASELINE, CORE, METHODS, named
 from gradorder_lab.models.named import MODELS
 from gradorder_lab.runs import sweep
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import STORE
 from gradorder_lab.show.comparison import cost_of_asking, write_comparison
 from gradorder_lab.show.standings import show_standings
-from gradorder_lab.training.network import NetworkRun, train_one_epoch
+from gradorder_lab.training import own
+from gradorder_lab.training.network import NetworkRun, evaluate, train_one_epoch
+from gradorder_lab.training.split import DATA_NAMES, SHIPPED
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,10 @@ class ComparisonRequest:
         budgets: shares of plain training's cost, beside 1.
         seeds: paired.
         jobs: processes.
-        data_dir: directory with the original files of the data sets.
+        data: directory with the original files of the data sets.
+        device: as torch names it.
         probe_only: probe, and leave it at that.
+        startup: seconds that this process needed before it could train.
     """
 
     task: Task
@@ -50,8 +52,10 @@ class ComparisonRequest:
     budgets: tuple[float, ...] = (0.6, 0.8)
     seeds: int = 5
     jobs: int = 1
-    data_dir: Path | None = None
+    data: Path | None = None
+    device: str = "cpu"
     probe_only: bool = False
+    startup: float = 0.0
 
 
 def compare(request: ComparisonRequest, out: Path) -> None:
@@ -59,23 +63,22 @@ def compare(request: ComparisonRequest, out: Path) -> None:
     console = Console()
     request = _at_hand(request, console)
     contest, data = planned(request), _data_place(request)
-    split = tasks.load_split(contest.task, data, validates=False)
-    check_fit(contest.task, split)
-    check_last_batch(contest.task, split)
-    if len(contest.task.step_sizes) > 1:  # is there anything to choose a step size by?
-        check_last_batch(contest.task, tasks.load_split(contest.task, data, validates=True))
+    _check(contest, data)
     console.print(f"[bold]A probe of {contest.task.name}, after one epoch of plain training[/bold]")
-    with sweep.threads(Workspace().threads):  # as every run
-        run = _after_one_epoch(contest.task, data)
+    workspace = Workspace(data=data, device=request.device)
+    with sweep.threads(workspace.threads):  # as every run
+        run = contest.task.training(METHODS[BASELINE], min(contest.task.step_sizes)).start(0, workspace)
+        train_one_epoch(run, 0)  # before it all gradients look alike
         advice = _probed(contest.task, run)
+        plain = _timed(contest.task, run, request.startup)
     console.print(str(advice), highlight=False, markup=False)
     if request.probe_only:
         return
     console.print()
-    told, _ = announcement(contest, _plain_seconds(contest.task, run), jobs=request.jobs)
+    told, _ = announcement(contest, plain, jobs=request.jobs)
     there = num_there(contest, out)
     console.print(told + (f"; {there} are there already" if there else ""), highlight=False, soft_wrap=True)
-    runs = compared(contest, out, jobs=request.jobs, data=data, console=console)
+    runs = compared(contest, out, jobs=request.jobs, data=data, device=request.device, console=console)
     standings = Standings.of(contest.task.name, contest.task.margin, runs)
     show_standings(console, standings)
     console.print(cost_of_asking(runs), highlight=False)
@@ -83,10 +86,26 @@ def compare(request: ComparisonRequest, out: Path) -> None:
     console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", highlight=False, soft_wrap=True)
 
 
+def _check(contest: Contest, data: Path | None) -> None:
+    """Refuse in one line what would end in the middle of a run."""
+    task = contest.task
+    for method in contest.methods:
+        training = task.training(named(method), min(task.step_sizes))
+        split = training.split(data)
+        if method == BASELINE:
+            check_fit(training, split)
+            check_last_batch(training, split)
+        elif method not in METHODS:
+            check_selection(training, split, method)
+    if len(task.step_sizes) > 1:  # is there anything to choose a step size by?
+        search = task.training(METHODS[BASELINE], min(task.step_sizes), validates=True)
+        check_last_batch(search, search.split(data))
+
+
 def _at_hand(request: ComparisonRequest, console: Console) -> ComparisonRequest:
     """The request, with the part that is shipped where a data set is neither here nor to be had by the network."""
     name, shipped = request.task.data, f"{request.task.data}-mini"
-    if shipped not in tasks.SHIPPED or data_directory(request.data_dir) is not None:
+    if shipped not in SHIPPED or data_directory(request.data) is not None:
         return request
     try:
         data_sets.load(name, size="cpu")
@@ -94,7 +113,7 @@ def _at_hand(request: ComparisonRequest, console: Console) -> ComparisonRequest:
         source = data_sets.SOURCES[name]
         console.print(
             f"{source.title} could not be downloaded: its shipped part is used, {source.num_mini_train:,} examples to "
-            f"train on and {source.num_mini_test:,} to test with. --data-dir DIR, with its files in DIR, uses all.",
+            f"train on and {source.num_mini_test:,} to test with. --data DIR, with its files in DIR, uses all.",
             highlight=False,
         )
         called = request.task.name.replace(name, shipped, 1)
@@ -107,13 +126,13 @@ def planned(request: ComparisonRequest) -> Contest:
     unknown = [name for name in request.methods if name not in METHODS and ":" not in name]
     if unknown:
         raise LabError(
-            f"--method must be one of: {', '.join(METHODS)}; or module:name for an ordering of your own; "
-            f"got {unknown[0]!r}"
+            f"--method must be one of: {', '.join(METHODS)}; or module:name for an ordering or a selection of your "
+            f"own; got {unknown[0]!r}"
         )
     chosen = [name if name in METHODS else own.marked(name, "--method") for name in request.methods]
     for name in chosen:
         if name not in METHODS:
-            own.check_own_ordering(name)
+            own.check_own_rule(name)
     for size in request.task.step_sizes:
         if not 0 < size < inf:
             raise LabError(f"--step-size must be positive and finite, got {size}")
@@ -141,15 +160,15 @@ def _marked_task(task: Task) -> Task:
 
 
 def _is_own_file(task: Task) -> bool:
-    return task.data not in tasks.DATA_NAMES and Path(task.data).is_file()
+    return task.data not in DATA_NAMES and Path(task.data).is_file()
 
 
 def _data_place(request: ComparisonRequest) -> Path | None:
     """Where runs find their data: the user's own file, or the directory with the files of the data sets."""
-    return Path(request.task.data).resolve() if _is_own_file(request.task) else request.data_dir
+    return Path(request.task.data).resolve() if _is_own_file(request.task) else request.data
 
 
-def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets: Sequence[float]) -> None:
+def _check_budgets(task: Task, methods: Iterable[str], budgets: Sequence[float]) -> None:
     """Some methods cannot do with too little: said before the run, not after half of it."""
     for method in methods:
         for budget in budgets:
@@ -157,17 +176,6 @@ def _check_budgets(task: Task, methods: Sequence[str] | dict[str, None], budgets
                 raise LabError(
                     f"{method} cannot have --budget {budget:g} with --epochs {task.epochs}: {error}"
                 ) from error
-
-
-def _after_one_epoch(task: Task, data: Path | None) -> NetworkRun:
-    """Plain training, as the runs do it: before it all gradients look alike, and its time tells how long all takes."""
-    split = tasks.load_split(task, data, validates=False)
-    given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
-    run = benchmark_run(
-        task, split, METHODS[BASELINE].build(given), step_size=min(task.step_sizes), length=float(task.epochs), seed=0
-    )
-    train_one_epoch(run, 0)
-    return run
 
 
 def _probed(task: Task, run: NetworkRun) -> go.Advice | str:
@@ -178,9 +186,11 @@ def _probed(task: Task, run: NetworkRun) -> go.Advice | str:
         return f"The probe cannot judge this network: {error}"
 
 
-def _plain_seconds(task: Task, run: NetworkRun) -> float:
+def _timed(task: Task, run: NetworkRun, startup: float) -> PlainTraining:
     """How long plain training takes, by its first epoch."""
-    return task.epochs * run.cost.seconds
+    started = time.perf_counter()
+    evaluate(run.model, run.measured["test"], run.losses)
+    return PlainTraining(task.epochs * run.cost.seconds, time.perf_counter() - started, startup)
 
 
 class _MapStyle(Dataset[LabelledBatch]):

@@ -8,10 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from gradorder_lab import paper
-from gradorder_lab.errors import LabError
 from gradorder_lab.paper.experiment import Experiment
-from gradorder_lab.paper.network import NeuralRecipe
-from gradorder_lab.runs import origin, processes, shipped, sweep
+from gradorder_lab.runs import origin, shipped, sweep
 from gradorder_lab.runs.recipe import Size, Workspace
 from gradorder_lab.runs.store import Store, only_one
 from gradorder_lab.runs.summary import Summary
@@ -57,21 +55,9 @@ class Reproduction:
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
-    """Run the experiments and leave their rows and the page in `out`; under torchrun, on all of its processes."""
-    asked = paper.chosen(names)
-    if processes.num_launched() > 1 and settings.cluster is not None:
-        raise LabError("--cluster must not be given under torchrun: choose one of the two")
-    with processes.process_group(settings.device):
-        if processes.is_first():
-            _reproduce(asked, out, settings)
-        else:
-            sweep.follow(_workspace(out, settings), NeuralRecipe)
-
-
-def _reproduce(asked: Sequence[Experiment], out: Path, settings: Reproduction) -> None:
-    console = Console()
+    """Run the experiments and leave their rows and the page in `out`."""
+    asked, console = paper.chosen(names), Console()
     facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
-    facts |= {"processes": processes.num_launched()} if processes.num_launched() > 1 else {}
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
     with only_one(out), Store(out, facts) as store:

@@ -67,6 +67,7 @@ class Cell:
         effect: None if the runs are missing.
         untested: why these runs do not test the claim; empty if they do.
         left: the share of F - F* that random order leaves: at the end of the run, or at the end of a random warm-up.
+        name: for what refers to it, such as the page's answer; empty where nothing does.
     """
 
     part: tuple[str, ...]
@@ -76,6 +77,7 @@ class Cell:
     effect: Effect | None
     untested: str = ""
     left: float | None = None
+    name: str = ""
 
     @property
     def key(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:

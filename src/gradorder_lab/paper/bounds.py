@@ -7,6 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gradorder_lab.figures import Table
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import Effect, effect_at_end, effect_of_columns
 from gradorder_lab.paper.convex import (
@@ -19,7 +20,7 @@ from gradorder_lab.paper.convex import (
     numbers_of,
     problems,
 )
-from gradorder_lab.paper.experiment import Experiment, Table
+from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.problems import problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.recipe import Rows, Workspace

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from gradorder_lab.figures import Figure, Table
 from gradorder_lab.judge.claims import Cell, Claim, ClaimKind
 from gradorder_lab.judge.effects import Effect, accuracy_effect, effect, paired
-from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, largest_size, panel
 from gradorder_lab.paper.network import (
     LATE,
     MINI_RANDOM,
@@ -124,7 +125,15 @@ def _cifar_figure(data: str, size: Size, summary: Summary, ours: Variant, start:
     epochs = FULL_RANDOM_OF[data, size].epochs
     first = start_epoch_at({LATE: 0.6}.get(start, 0.35), epochs) if zoomed else 0
     panels = tuple(
-        panel(column.replace("_", " "), summary, recipes_of, column, x_labels=NEURAL_X_LABELS, from_epoch=first)
+        panel(
+            column.replace("_", " "),
+            summary,
+            recipes_of,
+            column,
+            x_labels=NEURAL_X_LABELS,
+            from_epoch=first,
+            name=column,
+        )
         for column in ("train_loss", "test_accuracy")
     )
     return Figure(

@@ -15,7 +15,7 @@ import gradorder as go
 from gradorder.checks import part_of
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.schedules import Schedule
-from gradorder_lab.paper.experiment import Table
+from gradorder_lab.figures import Table
 from gradorder_lab.problems import PROBLEMS, problem_of
 from gradorder_lab.problems.problem import ConvexProblem
 from gradorder_lab.runs.origin import digest

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from gradorder_lab.figures import Figure
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import effect, not_moved, part_left
 from gradorder_lab.paper.convex import FEWER_SEEDS, ORDERINGS, PER_STEP, ConvexRecipe, convex_settings
-from gradorder_lab.paper.experiment import Experiment, Figure, panel
+from gradorder_lab.paper.experiment import Experiment, panel
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.step_sizes import SCHEDULES
 

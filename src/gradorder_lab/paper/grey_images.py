@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from gradorder_lab.figures import Figure, Table
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import accuracy_effect
 from gradorder_lab.paper import tuned_steps
-from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, Figure, Table, largest_size, panel
+from gradorder_lab.paper.experiment import NEURAL_X_LABELS, Experiment, largest_size, panel
 from gradorder_lab.paper.network import (
     BALANCED_RANDOM,
     LATE,
@@ -101,6 +102,11 @@ def grey_figure_name(data: str, sort: str, start: float, split: str) -> str:
     return f"{data}-{sort.replace(' ', '-')}{'-late' if start else ''}-{split}"
 
 
+def panel_name(net: str, batch_size: int) -> str:
+    """Of the panel of this net and batch size."""
+    return f"{net}-{batch_size}"
+
+
 def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: float, split: str) -> Figure:
     panels = tuple(
         panel(
@@ -109,6 +115,7 @@ def _grey_grid(data: str, size: Size, summary: Summary, *, sort: str, start: flo
             {method[0]: grey_recipe(data, size, net, batch_size, method, start) for method in VARIANTS_BY_SORT[sort]},
             f"{split}_accuracy",
             x_labels=NEURAL_X_LABELS,
+            name=panel_name(net, batch_size),
         )
         for net in GREY_NETS[size]
         for batch_size in GREY_BATCH_SIZES
@@ -164,6 +171,7 @@ def _grey_cells(  # noqa: PLR0917
     summary: Summary, where: tuple[str, str], sort: str, start: float, ours: NeuralRecipe, theirs: NeuralRecipe
 ) -> Iterator[Cell]:
     balanced = " with class-balanced batches" if theirs.sort == "balanced" else ""
+    is_answer = (ours.model, ours.batch_size) == (tuned_steps.NET, tuned_steps.BATCH_SIZE) and sort == "within"
     for split in ("train", "test"):
         yield Cell(
             part=(*where, f"sort {sort.partition(' ')[0]}", f"{split} error"),
@@ -171,6 +179,7 @@ def _grey_cells(  # noqa: PLR0917
             reading=(LAYOUTS[sort, start], tuned_steps.ONE_STEP),
             kind="lower",
             effect=accuracy_effect(summary, ours, theirs, f"{split}_accuracy"),
+            name=tuned_steps.cell_name(split, theirs, tuned_steps.ONE_STEP) if is_answer else "",
         )
 
 

@@ -2,31 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
-import torch
-from torch import nn
-
 import gradorder as go
-from gradorder.ranks import world_size
-from gradorder.sampler import Layout
 from gradorder.scores import Score
 from gradorder_lab import data as data_sets
-from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
-from gradorder_lab.data.examples import Augment, without_some
-from gradorder_lab.errors import DatasetError, LabError
+from gradorder_lab.errors import DatasetError
+from gradorder_lab.figures import Table
+from gradorder_lab.methods import paper_method
 from gradorder_lab.models.named import MODELS, started
-from gradorder_lab.paper.experiment import Table
-from gradorder_lab.runs import processes
 from gradorder_lab.runs.origin import digest
 from gradorder_lab.runs.recipe import Recipe, Rows, Size, Workspace
 from gradorder_lab.runs.whole_file import load_checkpoint, save_checkpoint
-from gradorder_lab.training.network import NetworkRun, Strategy, train_one_epoch
-from gradorder_lab.training.step_sizes import step_size_named
+from gradorder_lab.training.network import NetworkRun, train_one_epoch
+from gradorder_lab.training.recipe import Training
+from gradorder_lab.training.split import DataSettings
 
 LATE = 0.7
 START_PARTS = (0.4, 0.5, LATE)
@@ -90,7 +84,6 @@ class NeuralRecipe(Recipe):
     """
 
     revision: ClassVar[int] = 2
-    is_data_parallel: ClassVar[bool] = True
     later: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     data: str
@@ -135,6 +128,28 @@ class NeuralRecipe(Recipe):
             self, method="full random", sort="none", score="gradient norm", keep=1.0, start_epoch=0, experiment=""
         )
 
+    @property
+    def training(self) -> Training:
+        """The network recipe."""
+        measured: dict[str, Any] = {"train": "train", "held_out": "held_out", "test": "test"}
+        if not self.held_out:
+            del measured["held_out"]
+        return Training(
+            data=DataSettings(self.data, self.size, self.num_train, self.held_out),
+            model=self.model,
+            width=self.width,
+            method=paper_method(self.method, self.sort, SCORES[self.score], self.keep),
+            epochs=self.epochs,
+            length=self.epochs,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+            step_size=self.step_size,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            crop=_CROP if self.augment else None,
+            measured=measured,
+        )
+
     def run(self, seed: int, workspace: Workspace | None = None) -> Rows:
         """Train from the last checkpoint on; the random epochs come from those that the family has trained before."""
         workspace = workspace or Workspace()
@@ -144,38 +159,27 @@ class NeuralRecipe(Recipe):
 
     def contents(self, data: Path | None) -> Mapping[str, str]:
         """Images and labels, and the network as seed 0 starts it."""
-        found = _looked_for(self.data, self.size, data)
+        found = _hashes(self.data, self.size, data, self.model, self.width)
         if isinstance(found, DatasetError):
             raise found
-        train, test = found
-        network = (self.model, train.num_classes, tuple(train.images.shape[1:]), self.width)
-        width = "" if self.width is None else f", width {self.width}"
-        return {
-            f"{self.data}, {self.size}": _images_hash(train, test),
-            f"{self.model}{width}, for {self.data}": _model_hash(*network),
-        }
+        return found
 
     def checkpoint(self, seed: int, workspace: Workspace, epoch: int | None = None) -> Path:
         """Where its last state is kept, or, as a branch point for others, that after `epoch` epochs."""
         recipe = self.warm_up if self.is_trunk else self
         settings = {"experiment": recipe.experiment, **recipe.settings}
-        where = (workspace.device, workspace.threads, *([world_size()] if world_size() > 1 else []))
-        identity = json.dumps([self.revision, seed, *where, settings], sort_keys=True)
+        identity = json.dumps([self.revision, seed, workspace.device, workspace.threads, settings], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()[:24]
         directory = workspace.checkpoints or Path()
         return directory / (f"{name}.pt" if epoch is None else f"{name}-{epoch}.pt")
 
 
 def begin(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> NetworkRun:
-    """Where the run stopped, or where it branches off, or its start."""
-    train, test = processes.first_then_others(
-        lambda: load_images(recipe.data, recipe.size, recipe.num_train, workspace.data, workspace.device)
-    )
-    measured = {"train": train, "test": test}
-    if recipe.held_out:
-        train, held_out = split_off(train, recipe.held_out)
-        measured = {"train": train, "held_out": held_out, "test": test}
-    run = network_run(recipe, seed, train, measured)
+    """Where the run stopped, or where it branches off, or its start.
+
+    The epochs before its start epoch are another run's: the random one's.
+    """
+    run = recipe.training.start(seed, workspace)
     state = _saved(recipe.checkpoint(seed, workspace), workspace)
     if state is None and recipe.start_epoch > 0:
         state = _warmed_up(recipe, seed, workspace)
@@ -186,38 +190,8 @@ def begin(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> NetworkRun:
     return run
 
 
-def network_run(
-    recipe: NeuralRecipe, seed: int, train: data_sets.ImageDataset, measured: Mapping[str, data_sets.ImageDataset]
-) -> NetworkRun:
-    """The run before its first epoch. The epochs before its start epoch are another run's: the random one's."""
-    device = train.images.device
-    shape = tuple(train.images.shape[1:])
-    model = started(lambda: MODELS[recipe.model](train.num_classes, shape, recipe.width), seed).to(device)
-    # Convolutions are faster with the channels last; a layout changes rounding, never what is computed.
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    processes.copy_from_first_(model.state_dict().values())
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
-    )
-    random, strategy = _strategies(recipe, train, seed)
-    step_size = step_size_named(
-        recipe.schedule, recipe.step_size, steps_per_epoch=random.num_steps(0, 1), epochs=recipe.epochs
-    )
-    run = NetworkRun(model, optimizer, strategy, step_size, train, measured, device)
-    if recipe.augment:
-        run.augmentation = partial(_crops_and_flips, strategy.sampler, seed, device)
-    return run
-
-
-def _crops_and_flips(sampler: go.OrderedSampler, seed: int, device: torch.device, epoch: int) -> Augment:
-    """Random crops and flips from this epoch's own random numbers."""
-    of_batch = partial(random_crop_and_flip, generator=epoch_moves(seed, epoch, device))
-    return lambda images: processes.as_in_whole_batch(of_batch, images, sampler.loss_scale)
-
-
 def _saved(path: Path, workspace: Workspace) -> Mapping[str, Any] | None:
-    """The checkpoint that the first process finds."""
-    return None if workspace.checkpoints is None else processes.state_of_first(lambda: load_checkpoint(path))
+    return None if workspace.checkpoints is None else load_checkpoint(path)
 
 
 def _warmed_up(recipe: NeuralRecipe, seed: int, workspace: Workspace) -> Mapping[str, Any]:
@@ -242,87 +216,47 @@ def _advance(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Worksp
             run.next_epoch = recipe.epochs  # of the step sizes to choose from, one too large: judged by what it has
         if run.next_epoch % recipe.evaluate_every == 0 or run.next_epoch == recipe.epochs:
             run.note()
-        _save(run, recipe, seed, workspace)
+        if workspace.checkpoints is not None:
+            _save(run, recipe, seed, workspace)
 
 
 def _save(run: NetworkRun, recipe: NeuralRecipe, seed: int, workspace: Workspace) -> None:
     """The state to go on from, and, of a random run, the states that others branch off from."""
-    if workspace.checkpoints is None or not processes.is_first():
-        return
     if recipe.is_trunk and run.next_epoch in recipe.branch_epochs:
         save_checkpoint(run.state(), recipe.checkpoint(seed, workspace, run.next_epoch))
     save_checkpoint(run.state(), recipe.checkpoint(seed, workspace))
 
 
-def _strategies(recipe: NeuralRecipe, train: data_sets.ImageDataset, seed: int) -> tuple[go.OrderedSampler, Strategy]:
-    """The sampler of the random epochs, and what is done from the start epoch on."""
-    try:
-        random = go.OrderedSampler(len(train), recipe.batch_size, ordering=go.Shuffled(), seed=seed)
-        return random, _strategy(recipe, random, train.labels, seed)
-    except ValueError as error:  # a batch that the processes of torchrun cannot share
-        raise LabError(f"{recipe.experiment}, {recipe.method}: {error}") from error
-
-
-def _strategy(recipe: NeuralRecipe, random: go.OrderedSampler, labels: torch.Tensor, seed: int) -> Strategy:
-    score = SCORES[recipe.score]
-    if (recipe.method, recipe.sort) == ("mini ordered", "within"):
-        return Strategy(random, select=go.KeepHardest(recipe.keep, score=score))
-    if recipe.is_trunk or recipe.sort == "within":
-        return Strategy(random)
-    is_mini, is_ordered = recipe.method.startswith("mini"), recipe.method.endswith("ordered")
-    layout: Layout = "dealt" if recipe.sort == "first dealt" else "contiguous"
-    sampler = go.OrderedSampler(
-        len(labels),
-        max(1, round(recipe.keep * recipe.batch_size)) if is_mini else recipe.batch_size,
-        ordering=go.Descending() if is_ordered else go.Shuffled(),
-        labels=labels if is_ordered or recipe.sort == "balanced" else None,
-        layout=layout,
-        keep=recipe.keep if is_mini else 1.0,
-        seed=seed,
-    )
-    return Strategy(sampler, score=score if is_ordered else None)
+@cache
+def _hashes(
+    data: str, size: Size, directory: Path | None, model: str, width: int | None
+) -> Mapping[str, str] | DatasetError:
+    """Of the data and of the network as seed 0 starts it, or why the data cannot be had."""
+    images = _images_hash(data, size, directory)
+    if isinstance(images, DatasetError):
+        return images
+    shape, num_classes, of_images = images
+    network = started(lambda: MODELS[model](num_classes, shape, width), 0)
+    called = model if width is None else f"{model}, width {width}"
+    return {
+        f"{data}, {size}": of_images,
+        f"{called}, for {data}": digest(tensor.numpy() for tensor in network.state_dict().values()),
+    }
 
 
 @cache
-def load_images(
-    name: str, size: Size, num_train: int | None, directory: Path | None, device: str
-) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset]:
-    """Train and test set, read once per process."""
-    train, test = data_sets.load(name, data_dir=directory, size=size)
-    if num_train is not None:
-        train = train.subset(num_train)
-    return train.to(device), test.to(device)
-
-
-@cache
-def _looked_for(
-    name: str, size: Size, directory: Path | None
-) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset] | DatasetError:
-    """Train and test set, or why they cannot be had: a download is tried once for all recipes that ask."""
+def _images_hash(data: str, size: Size, directory: Path | None) -> tuple[tuple[int, ...], int, str] | DatasetError:
+    """The shape of an image, the number of classes, and a hash; a download is tried once for all recipes that ask."""
     try:
-        return load_images(name, size, None, directory, "cpu")
+        train, test = data_sets.load(data, data_dir=directory, size=size)
     except DatasetError as error:
         return error
+    arrays = (array.numpy() for split in (train, test) for array in (split.images, split.labels))
+    return tuple(train.images.shape[1:]), train.num_classes, digest(arrays)
 
 
-@cache
-def split_off(train: data_sets.ImageDataset, part: float) -> tuple[data_sets.ImageDataset, data_sets.ImageDataset]:
-    """The training set without a random part of it, and that part; the same in every run."""
-    parts = (one.to(train.images.device) for one in without_some(len(train), round(part * len(train))))
-    kept, held_out = (replace(train, images=train.images[one], labels=train.labels[one]) for one in parts)
-    return kept, held_out
-
-
-@cache
-def _images_hash(train: data_sets.ImageDataset, test: data_sets.ImageDataset) -> str:
-    return digest(array.numpy() for split in (train, test) for array in (split.images, split.labels))
-
-
-@cache
-def _model_hash(name: str, num_classes: int, shape: tuple[int, ...], width: int | None) -> str:
-    build: Callable[[], nn.Module] = partial(MODELS[name], num_classes, shape, width)
-    return digest(tensor.numpy() for tensor in started(build, 0).state_dict().values())
-
+_CROP = 4
+"""Pixels by which augmented images are shifted at most."""
 
 _SEVEN_LAYERS = "convolutions of 3 x 3 with 8, 16, 16, 16 channels and strides 2, 2, 1, 1; linear layers of 128, 64, 10"
 _NETWORKS = {

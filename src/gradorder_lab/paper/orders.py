@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from gradorder_lab.figures import Figure, Table
 from gradorder_lab.judge.claims import Cell, Claim, ClaimKind, Outcome
 from gradorder_lab.judge.effects import Unit, difference_of_effects, effect, not_moved, part_left
 from gradorder_lab.paper.convex import (
@@ -16,7 +17,7 @@ from gradorder_lab.paper.convex import (
     numbers_of,
     problems,
 )
-from gradorder_lab.paper.experiment import Experiment, Figure, Table, panel
+from gradorder_lab.paper.experiment import Experiment, panel
 from gradorder_lab.runs.recipe import Size
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.training.step_sizes import SCHEDULES
@@ -162,7 +163,13 @@ def _order_cell(
         effect=effect(summary, ours, theirs, random=random, unit=unit),
         untested=not_moved(summary, random) or (_noisy(summary, data, problem) if is_noise_possible else ""),
         left=part_left(summary, random),
+        name=cell_name(*pair, schedule),
     )
+
+
+def cell_name(ours: str, theirs: str, schedule: str) -> str:
+    """Of the cells that compare these orders, on any data."""
+    return f"{ours} - {theirs}, {schedule}"
 
 
 def _noisy(summary: Summary, data: str, problem: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gradorder_lab.figures import Figure, Table
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import effect, not_moved, part_left
 from gradorder_lab.paper.convex import (
@@ -12,7 +13,7 @@ from gradorder_lab.paper.convex import (
     numbers_of,
     problems,
 )
-from gradorder_lab.paper.experiment import Experiment, Figure, Table, panel
+from gradorder_lab.paper.experiment import Experiment, panel
 from gradorder_lab.paper.switch import EPOCHS, WARM_UP, CountFrom
 from gradorder_lab.runs.summary import Summary
 
@@ -55,6 +56,11 @@ def grid_cells() -> list[tuple[float, float]]:
     return [(batch_fraction, keep) for batch_fraction in BATCH_FRACTIONS for keep in KEEPS]
 
 
+def panel_name(cell: tuple[float, float]) -> str:
+    """Of the panel of these sizes."""
+    return f"{cell[0]}-{cell[1]}"
+
+
 def selection_recipes() -> list[ConvexRecipe]:
     """Everything to run."""
     return [
@@ -78,6 +84,7 @@ def _selection_grid(summary: Summary, problem: str, step: tuple[str, CountFrom])
             f"S = {cell[0]} n, q = {cell[1]} S",
             summary,
             {label: selection_recipe(problem, ordering, step, cell) for label, ordering in SELECTIONS.items()} | full,
+            name=panel_name(cell),
         )
         for cell in grid_cells()
     )

@@ -8,9 +8,10 @@ all methods, and each method with its own.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from gradorder_lab.figures import Table
 from gradorder_lab.judge.claims import Cell, Claim, Outcome
 from gradorder_lab.judge.effects import Effect, accuracy_effect, paired
-from gradorder_lab.paper.experiment import Experiment, Table
+from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.paper.network import MINI_RANDOM, RANDOM, TITLES, NeuralRecipe, Sort, Variant
 from gradorder_lab.runs.recipe import Recipe, Size
 from gradorder_lab.runs.summary import Summary
@@ -108,7 +109,18 @@ def _tuned_cell(  # noqa: PLR0917
         reading=(LAYOUT_OF[sort], reading),
         kind="lower",
         effect=found,
+        name=cell_name(split, tuned_recipe(data, theirs, UNTUNED), reading) if sort == "within" else "",
     )
+
+
+def cell_name(split: str, theirs: NeuralRecipe, learning_rates: str) -> str:
+    """Of the cell that compares the hardest half of each batch with another method."""
+    return f"hardest half, {split}, {theirs.method}, {learning_rates}"
+
+
+def answering_cell(learning_rates: str) -> str:
+    """The name of the cell that says what the hardest half does to full random's test error."""
+    return f"hardest half, test, {RANDOM[0]}, {learning_rates}"
 
 
 _SAYS = {

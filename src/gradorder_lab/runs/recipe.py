@@ -51,9 +51,6 @@ class Recipe(ABC):
     later: ClassVar[frozenset[str]] = frozenset()
     """Settings that came when there were rows already: with their defaults they are left out, so that those count."""
 
-    is_data_parallel: ClassVar[bool] = False
-    """Whether the processes of torchrun share a run."""
-
     experiment: str
 
     @final

@@ -10,17 +10,16 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from gradorder.ranks import world_size
 from gradorder_lab.errors import LabError
-from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Recipe, Rows, Workspace
 from gradorder_lab.runs.store import Store
 
@@ -40,11 +39,6 @@ class Piece:
     def stage(self) -> int:
         """When it may be run."""
         return max(recipe.stage for recipe in self.recipes)
-
-    @property
-    def is_data_parallel(self) -> bool:
-        """Whether the processes of torchrun share it."""
-        return all(recipe.is_data_parallel for recipe in self.recipes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,47 +64,20 @@ def missing(wanted: Iterable[tuple[Recipe, int]], store: Store, workspace: Works
 def run_all(
     pieces: Sequence[Piece], store: Store, *, jobs: int, cluster: str | None, on_finished: Callable[[Finished], None]
 ) -> None:
-    """Run every piece, stage by stage, and keep each run as soon as its piece is there.
-
-    Under torchrun the networks come first, on all processes; then the others leave, and the rest is run as ever.
-    """
-
-    def keep(runs: Iterable[Finished]) -> None:
-        for finished in runs:
-            store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
-            on_finished(finished)
-
-    shared = [piece for piece in pieces if piece.is_data_parallel] if world_size() > 1 else []
-    for piece in sorted(shared, key=lambda piece: piece.stage):
-        keep(_led(piece))
-    processes.tell(None)
-    processes.leave_group()
-    alone = [piece for piece in pieces if piece not in shared]
+    """Run every piece, stage by stage, and keep each run as soon as its piece is there."""
     with _backend(jobs, cluster), warnings.catch_warnings():
         # loky replaces workers that have grown, and says so; nothing is lost
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        for stage in sorted({piece.stage for piece in alone}):
+        # an interruption cancels what is under way: it is run again when the command is
+        warnings.filterwarnings(
+            "ignore", message=r"\d+ tasks (which were still being processed|have been successfully)"
+        )
+        for stage in sorted({piece.stage for piece in pieces}):
             parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for runs in parallel(delayed(run_piece)(piece) for piece in alone if piece.stage == stage):
-                keep(runs)
-
-
-def _led(piece: Piece) -> Iterator[Finished]:
-    """The runs of a piece, which the other processes of torchrun are told to share."""
-    for recipe in piece.recipes:
-        processes.tell({"recipe": vars(recipe), "seed": piece.seed})
-        yield from run_piece(replace(piece, recipes=(recipe,)))
-
-
-def follow(workspace: Workspace, shared: Callable[..., Recipe]) -> None:
-    """What every other process of torchrun does: share the runs that the first one says, until there are no more.
-
-    Args:
-        workspace: of the runs.
-        shared: the recipes that are run so, from their settings.
-    """
-    while (told := processes.listen()) is not None:
-        run_piece(Piece((shared(**told["recipe"]),), told["seed"], workspace))
+            with closing(parallel(delayed(run_piece)(piece) for piece in pieces if piece.stage == stage)) as found:
+                for finished in chain.from_iterable(found):
+                    store.add(finished.recipe, finished.seed, finished.rows, finished.seconds)
+                    on_finished(finished)
 
 
 def _leave_with(parent: int) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from gradorder_lab.judge.claims import Cell, Claim, counted
 from gradorder_lab.judge.where import verdict_text
 from gradorder_lab.paper.convex import PER_STEP
-from gradorder_lab.paper.tuned_steps import BATCH_SIZE, LAYOUT_OF, NET, ONE_STEP, OWN_STEPS
+from gradorder_lab.paper.orders import cell_name
+from gradorder_lab.paper.tuned_steps import BATCH_SIZE, NET, ONE_STEP, OWN_STEPS, answering_cell
 from gradorder_lab.show.evidence import in_unit, interval_text
 
 _CONSTANT, _FALLING = "C1", "C2"
 _IMAGES = {"C7": "MNIST", "C8": "Fashion-MNIST"}
-_HARDEST_HALF = ((f"{NET} net", f"batch {BATCH_SIZE}", "sort within", "test error"), "mini ordered - full random")
-"""Part and what is compared: of all that is run on networks, what is run with tuned learning rates too."""
 
 
 def answer(claims: Sequence[Claim]) -> tuple[str, str, str]:
@@ -45,7 +44,8 @@ def _on_convex_problems(known: dict[str, Claim]) -> str:
 
 def _with_schedule(claim: Claim, schedule: str) -> str:
     """The relative change of F over the data sets, and what the runs leave of F - F*; empty without runs."""
-    cells = [cell for cell in claim.judged if cell.compared == "descending - random" and schedule in cell.reading]
+    name = cell_name("descending", "random", schedule)
+    cells = [cell for cell in claim.judged if cell.name == name]
     shares = sorted(share for cell in cells if math.isfinite(share := _of_loss(cell)))
     left = sorted(cell.left for cell in cells if cell.left is not None)
     if not shares:
@@ -76,8 +76,10 @@ def _on_networks(claims: Sequence[Claim]) -> str:
 
 def _test_errors(claims: Sequence[Claim], learning_rates: str) -> str:
     """Data set by data set; empty if nothing has been run."""
-    key = (*_HARDEST_HALF, (LAYOUT_OF["within"], learning_rates))
-    cells = {_IMAGES[one.name]: cell for one in claims if one.name in _IMAGES for cell in one.cells if cell.key == key}
+    name = answering_cell(learning_rates)
+    cells = {
+        _IMAGES[one.name]: cell for one in claims if one.name in _IMAGES for cell in one.cells if cell.name == name
+    }
     return " and ".join(
         f"{in_unit(cell.effect, cell.effect.mean)} ({interval_text(cell.effect)}) on {data}"
         for data, cell in cells.items()

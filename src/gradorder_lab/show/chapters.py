@@ -7,8 +7,8 @@ readings stand right after the counterpart.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number
-from gradorder_lab.paper.experiment import Figure, Panel, Table
+from gradorder_lab.figures import Figure, Panel, Table
+from gradorder_lab.paper import EXPERIMENTS, cifar, grey_images, in_number, selection
 from gradorder_lab.paper.network import LATE, TITLES, start_epoch_at
 from gradorder_lab.runs.recipe import Size
 
@@ -165,7 +165,7 @@ def _put_together(item: Item, ours: Mapping[str, Drawn]) -> Figure | None:
 
 def _excerpt(part: Excerpt, drawn: Drawn | None) -> Panel:
     panels = drawn.panels if isinstance(drawn, Figure) else ()
-    found = next((panel for panel in panels if panel.title == part.panel), None)
+    found = next((panel for panel in panels if panel.name == part.panel), None)
     return Panel(part.title, (), ("all methods",)) if found is None else replace(found, title=part.title)
 
 
@@ -183,7 +183,7 @@ def _simple(number: int | str, caption: str, *names: str, experiment: str) -> It
 
 def _selection_in_text() -> Item:
     parts = [
-        Excerpt(f"selection-{problems[0]}-decreasing", "S = 0.8 n, q = 0.5 S", title)
+        Excerpt(f"selection-{problems[0]}-decreasing", selection.panel_name((0.8, 0.5)), title)
         for title, problems in _PROBLEMS.items()
     ]
     return Item(
@@ -199,7 +199,7 @@ def _selection_in_text() -> Item:
 def _grey_in_text(number: int, data: str, caption: str, *, full: int) -> Item:
     splits = {"train": "Training Accuracy", "test": "Test Accuracy"}
     parts = [
-        Excerpt(grey_images.grey_figure_name(data, "within", 0.0, split), "2-layer net, batch 128", title)
+        Excerpt(grey_images.grey_figure_name(data, "within", 0.0, split), grey_images.panel_name("2-layer", 128), title)
         for split, title in splits.items()
     ]
     note = f"Sort within, q = 0.5 S. Both nets and batch sizes: from Figure {full} on."
@@ -207,7 +207,7 @@ def _grey_in_text(number: int, data: str, caption: str, *, full: int) -> Item:
 
 
 def _cifar_late() -> Item:
-    columns = {"train loss": "Training Loss", "test accuracy": "Test Acc"}
+    columns = {"train_loss": "Training Loss", "test_accuracy": "Test Acc"}
     parts = [
         Excerpt(cifar.cifar_figure_name(data, "first", LATE, zoomed=False), column, f"{TITLES[data]} {shown}")
         for column, shown in columns.items()
@@ -226,7 +226,7 @@ def _cifar_early() -> Item:
     parts = [
         Excerpt(
             cifar.cifar_figure_name(data, "first", cifar.EARLY[data], zoomed=False),
-            "test accuracy",
+            "test_accuracy",
             f"{TITLES[data]} Test Acc, Start Epoch {_early_epoch(data)} of 200",
         )
         for data in cifar.NET_OF

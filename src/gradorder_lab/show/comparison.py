@@ -1,36 +1,26 @@
 """The page of `gradorder compare`: the user's own task, and nothing but it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import floor, inf, isfinite, log10
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
 
 from gradorder_lab.benchmark.contest import SEARCH_BUDGET, Contest
 from gradorder_lab.benchmark.measure import ACCURACY
-from gradorder_lab.benchmark.methods import BASELINE
-from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.running import duration
-from gradorder_lab.benchmark.standings import Mean, Point, Standing, Standings, by_saving
+from gradorder_lab.benchmark.standings import Mean, Standing, Standings, by_saving
+from gradorder_lab.figures import Curve, Figure, Panel
+from gradorder_lab.methods import BASELINE
+from gradorder_lab.runs.summary import Band
 from gradorder_lab.runs.whole_file import write_whole
-from gradorder_lab.show.standings import cells, does_it_pay, head, heading, legend, warnings
-from gradorder_lab.show.styles import LineStyle, line_styles
-from gradorder_lab.show.writing import own_text, template
+from gradorder_lab.show.figure_data import figure_data
+from gradorder_lab.show.standings import answers, cells, head, heading, legend, warnings
+from gradorder_lab.show.template import page_parts, template
+from gradorder_lab.training.own import unmarked
 
 COMPARISON_PAGE = "compare.html"
-
-_SVG_DASHES = {
-    "solid": "",
-    "dash": "7 4",
-    "dot": "2 3",
-    "dashdot": "7 3 2 3",
-    "longdash": "12 4",
-    "longdashdot": "12 3 2 3",
-}
-_ROOM = 0.25
-"""Above and below the means, as a share of what they span."""
 
 
 def write_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun], out: Path) -> Path:
@@ -39,27 +29,27 @@ def write_comparison(contest: Contest, standings: Standings, runs: Sequence[Benc
 
 
 def render_comparison(contest: Contest, standings: Standings, runs: Sequence[BenchmarkRun]) -> str:
-    """The page as HTML: one file that needs no network and no script."""
+    """The page as HTML: one file that needs no network."""
     measure, rows = standings.measure, by_saving(standings.rows)
-    styles = line_styles([[unmarked(row.method) for row in standings.rows]])
-    costs = {"example gradients": "share", "processor seconds": "seconds"}
+    figure = cost_figure(standings)
     budgets = sorted({point.budget for row in rows for point in row.curve})
     return template("compare.html.j2").render(
         standings=standings,
-        answer=does_it_pay(standings),
+        answers=answers(standings),
         warnings=warnings(standings),
         asking=cost_of_asking(runs),
         heading=heading(standings),
         head=head(measure),
         rows=[cells(row, measure) for row in rows],
         legend=legend(measure),
-        plots={name: Plot.of(standings, column, styles) for name, column in costs.items()},
+        figure=figure,
+        data=figure_data([figure]),
         budgets=budgets,
         at_budgets={unmarked(row.method): _at_budgets(row, budgets, standings) for row in rows},
         tried={unmarked(row.method): _tried(row, runs, standings) for row in rows},
         search_budget=SEARCH_BUDGET,
         settings=_task_settings(contest, runs),
-        style=own_text("page.css"),
+        **page_parts(),
     )
 
 
@@ -102,7 +92,8 @@ def _task_settings(contest: Contest, runs: Sequence[BenchmarkRun]) -> dict[str, 
         "losses": task.losses or "cross-entropy",
         "epochs of plain training": f"{task.epochs}",
         "batch size": f"{task.batch_size}",
-        "optimizer": f"SGD, momentum {task.momentum:g}, step size falling by half a cosine",
+        "optimizer": (f"SGD, momentum {task.momentum:g}" if task.optimizer == "SGD" else task.optimizer)
+        + ", step size falling by half a cosine",
         "methods": ", ".join(contest.methods),
         "machine": first.machine,
         "versions": first.versions.strip("{}").replace('"', ""),
@@ -110,81 +101,40 @@ def _task_settings(contest: Contest, runs: Sequence[BenchmarkRun]) -> dict[str, 
     return {name: told for name, told in known.items() if told}
 
 
-# ---------------------------------------------------------------- the curves
-
-
-@dataclass(frozen=True)
-class Line:
-    """A method's curve: places run from 0 to 100, to the right and upwards; `bars` are (x, low, high)."""
-
-    method: str
-    style: LineStyle
-    dash: str
-    points: tuple[tuple[float, float, str], ...]
-    bars: tuple[tuple[float, float, float], ...]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Accuracy against one kind of cost: every method's means and intervals, ticks and the target."""
-
-    lines: tuple[Line, ...]
-    across: tuple[tuple[float, str], ...]
-    up: tuple[tuple[float, str], ...]
-    target: float
-
-    @classmethod
-    def of(cls, standings: Standings, column: str, styles: dict[str, LineStyle]) -> "Plot":
-        """From the budgets of every method; `column` is a cost of `Point`."""
-        points = [point for row in standings.rows for point in row.curve]
-        means = [point.accuracy.mean for point in points if isfinite(point.accuracy.mean)]
-        span = max(max(means) - min(means), 4 * standings.margin)
-        low, high = min(*means, standings.target) - _ROOM * span, max(means) + _ROOM * span
-        most = float(max(getattr(point, column) for point in points)) * 1.04
-
-        is_accuracy = standings.measure == ACCURACY
-
-        def x(cost: float) -> float:
-            return round(100 * cost / most, 2)
-
-        def y(accuracy: float) -> float:
-            return round(100 * (min(max(accuracy, low), high) - low) / (high - low), 2)
-
-        def line(row: Standing) -> Line:
-            name = unmarked(row.method)
-            told = [(point, x(getattr(point, column)), point.accuracy) for point in row.curve]
-            return Line(
-                name,
-                styles[name],
-                _SVG_DASHES[styles[name].dash],
-                tuple((place, y(mean.mean), _words(point, standings)) for point, place, mean in told),
-                tuple((place, y(mean.low), y(mean.high)) for _, place, mean in told if isfinite(mean.low)),
-            )
-
-        return cls(
-            tuple(line(row) for row in standings.rows),
-            tuple((x(tick), f"{tick:g}") for tick in ticks(0.0, most)),
-            tuple((y(tick), f"{tick:g}%" if is_accuracy else f"{-tick:g}") for tick in ticks(low, high)),
-            y(standings.target),
-        )
-
-
-def _words(point: Point, standings: Standings) -> str:
-    return (
-        f"budget {point.budget:g}: {_mean_text(point.accuracy, standings)}, {point.share:.2f} of plain training’s "
-        f"gradients, {duration(point.seconds)}"
+def cost_figure(standings: Standings) -> Figure:
+    """Accuracy, or loss, against cost: every method's means and intervals, and the target."""
+    measure, most = standings.measure.name, max(point.share for row in standings.rows for point in row.curve)
+    seconds = max(point.seconds for row in standings.rows for point in row.curve)
+    curves = [_curve(row, standings) for row in standings.rows]
+    target = np.full(2, _measured(standings.target, standings))
+    ends = {"share": np.array([0.0, most]), "seconds": np.array([0.0, seconds])}
+    curves.append(Curve("target", ends, Band(target, target, target), curves[0].num_seeds))
+    return Figure(
+        name="curves",
+        title=f"{measure.capitalize()} against cost",
+        caption="A point is the mean over seeds at one budget; the band is the 95% interval (Student's).",
+        panels=(Panel(standings.task, tuple(curves)),),
+        num_columns=1,
+        experiment="",
+        y_label=f"{measure}, %" if standings.measure == ACCURACY else measure,
+        x_labels={
+            "share": "example gradients, as a share of plain training's",
+            "seconds": "processor seconds",
+        },
+        is_log=False,
     )
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers from low to high, three to seven or so.
+def _curve(row: Standing, standings: Standings) -> Curve:
+    x = {name: np.array([getattr(point, name) for point in row.curve]) for name in ("share", "seconds")}
+    ends = [
+        sorted(_measured(end if isfinite(end) else mean.mean, standings) for end in (mean.low, mean.high))
+        for mean in (point.accuracy for point in row.curve)
+    ]
+    means = np.array([_measured(point.accuracy.mean, standings) for point in row.curve])
+    low, high = np.array(ends).T
+    return Curve(unmarked(row.method), x, Band(means, low, high), row.num_seeds)
 
-    >>> ticks(0.0, 1.04), ticks(87.1, 89.9)
-    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [87.5, 88.0, 88.5, 89.0, 89.5])
-    """
-    if not 0 < high - low < inf:
-        return [low]
-    unit = 10.0 ** floor(log10((high - low) / 3))
-    step = next(unit * factor for factor in (1, 2, 5, 10) if (high - low) / (unit * factor) <= 7)  # noqa: PLR2004
-    first = int(-(-low // step))
-    return [round(number * step, 10) for number in range(first, floor(high / step + 1e-9) + 1)]
+
+def _measured(goodness: float, standings: Standings) -> float:
+    return goodness if standings.measure == ACCURACY else -goodness

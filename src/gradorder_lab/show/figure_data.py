@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from gradorder_lab.paper.experiment import Curve, Figure, Panel
+from gradorder_lab.figures import Curve, Figure, Panel
 from gradorder_lab.runs.recipe import Array
 from gradorder_lab.show.styles import line_styles
 

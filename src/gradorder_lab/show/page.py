@@ -2,20 +2,22 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradorder_lab import paper
+from gradorder_lab.figures import Figure, Table
 from gradorder_lab.judge.claims import Agreement, Claim, agreement
 from gradorder_lab.judge.where import verdict_text, where_it_holds
-from gradorder_lab.paper.experiment import Experiment, Figure, Table, largest_size
-from gradorder_lab.runs import shipped
+from gradorder_lab.paper.experiment import Experiment, largest_size
 from gradorder_lab.runs.origin import CONTENT
 from gradorder_lab.runs.recipe import SIZES, Setting, Size
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.answer import answer
-from gradorder_lab.show.benchmark import Benchmark, benchmark_for
 from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
 from gradorder_lab.show.evidence import ClaimTable, Evidence
+
+if TYPE_CHECKING:  # only `report` shows the benchmark
+    from gradorder_lab.show.benchmark import Benchmark
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Page:
 
     answer: tuple[str, str, str]
     claims: tuple[ClaimRow, ...]
-    benchmark: Benchmark | None
+    benchmark: "Benchmark | None"
     sections: tuple[Section, ...]
     coverage: Mapping[str, Coverage]
     facts: Mapping[str, tuple[Setting, ...]]
@@ -108,12 +110,7 @@ class Page:
         return [block.figure for block in blocks if block.figure is not None]
 
 
-def page_in(out: Path) -> Page:
-    """Of the runs in this directory, with what comes along beside them; without runs, of what comes along."""
-    return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
-
-
-def page_of(summary: Summary, benchmark: Benchmark | None = None, shipped_runs: Summary | None = None) -> Page:
+def page_of(summary: Summary, benchmark: "Benchmark | None" = None, shipped_runs: Summary | None = None) -> Page:
     """All claims, all of the paper's figures and all experiments, run or not; `shipped_runs` is what comes along."""
     claims = paper.claims(summary)
     known = {} if shipped_runs is None else {claim.name: claim for claim in paper.claims(shipped_runs)}

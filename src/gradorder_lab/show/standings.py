@@ -1,5 +1,6 @@
-"""What a comparison found: in one sentence, as a table for the terminal, and its numbers as text for other tables."""
+"""What a comparison found: as sentences, as a table for the terminal, and its numbers as text for other tables."""
 
+from collections.abc import Sequence
 from math import isfinite, isnan
 
 from rich.console import Console
@@ -7,51 +8,63 @@ from rich.table import Table
 
 from gradorder_lab.benchmark.curves import FEWEST, Saving
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
-from gradorder_lab.benchmark.methods import BASELINE
-from gradorder_lab.benchmark.own import unmarked
 from gradorder_lab.benchmark.standings import GRADIENTS, Mean, Standing, Standings, by_saving
+from gradorder_lab.methods import BASELINE
 from gradorder_lab.training.network import CLOCK
+from gradorder_lab.training.own import unmarked
 
 NOT_REACHED = "not reached"
-HEAD = ("method", "step", "time to target", "gradients to target", "spent", "accuracy", "minus random", "at half")
+COLUMNS = {
+    "method": "",
+    "step": "the learning rate that the search chose",
+    "time to target": "processor time to the target, as a share of random reshuffling's",
+    "gradients to target": "example gradients to the target, as a share of random reshuffling's",
+    "spent": "example gradients of the full budget, as a share of random reshuffling's",
+    "accuracy": "at the full budget",
+    "minus random": "accuracy minus random reshuffling's, both at the full budget",
+    "at half": "the same, both with half of plain training's gradients",
+}
+"""Column of the table -> what it shows."""
 
-
-_WIDE = 120
-_ON_THE_PAGE = {"step", "accuracy", "loss", "at half"}
-"""Columns that a narrow terminal has no room for."""
+HEAD = tuple(COLUMNS)
+_WIDE = 140
+_NARROW = ("method", "time to target", "gradients to target", "minus random")
+"""The columns that 80 characters have room for."""
 
 
 def show_standings(console: Console, standings: Standings) -> None:
-    """Print it, with one sentence on what it says."""
-    table = Table(title=heading(standings), box=None, padding=(0, 1), title_justify="left")
-    names = head(standings.measure)
-    shown = [place for place, name in enumerate(names) if console.width >= _WIDE or name not in _ON_THE_PAGE]
-    for place in shown:
-        is_name = names[place] == "method"  # never cut; the numbers may take two lines
-        table.add_column(names[place], justify="left" if is_name else "right", no_wrap=is_name)
+    """Print the table, what its columns are, and one sentence for every method."""
+    shown = HEAD if console.width >= _WIDE else _NARROW
+    names = dict(zip(HEAD, head(standings.measure), strict=True))
+    table = Table(title=heading(standings), box=None, padding=(0, 2, 0, 0), title_justify="left")
+    for name in shown:
+        table.add_column(names[name], justify="left" if name == "method" else "right", no_wrap=name != "method")
     for row in by_saving(standings.rows):
-        numbers = cells(row, standings.measure)
-        table.add_row(*(numbers[place] for place in shown))
+        texts = dict(zip(HEAD, cells(row, standings.measure), strict=True))
+        # as short as can be: 80 characters hold three intervals
+        table.add_row(*(texts[name].replace(" to ", ", ").replace(f", {NOT_REACHED}", ", ∞") for name in shown))
     console.print(table)
-    console.print(legend(standings.measure), highlight=False)
+    console.print(legend(standings.measure, shown), highlight=False)
     for told in warnings(standings):
         console.print(f"[yellow]{told}[/yellow]", highlight=False)
-    console.print(f"[bold]{does_it_pay(standings)}[/bold]", highlight=False)
+    for told in answers(standings):
+        console.print(f"[bold]{told}[/bold]", highlight=False)
 
 
-LEGEND = (
-    "Time (the processor's) and example gradients to the target over those of random reshuffling, with the 95% "
-    "interval over resampled seeds; gradients spent and accuracy at the full budget; accuracy minus that of random "
-    "reshuffling, there and with half of plain training's gradients, with the 95% interval over paired seeds. A time "
-    "is unknown where the two were not run in one go (one invocation)."
+_INTERVALS = (
+    "In brackets: 95% intervals, over resampled seeds for costs, over paired seeds for differences. A time is unknown "
+    "if the two methods were not run in one go (one invocation)."
 )
+
+
+def legend(measure: Measure, shown: Sequence[str] = HEAD) -> str:
+    """What these columns show."""
+    told = "; ".join(f"{name}: {COLUMNS[name]}" for name in shown if COLUMNS[name])
+    return f"{told[0].upper()}{told[1:]}. {_INTERVALS}".replace("accuracy", measure.name)
+
+
 NO_GO = "†"
 """Marks a time of rows that do not name their go: same commit and processor name, but perhaps another host."""
-
-
-def legend(measure: Measure) -> str:
-    """What the columns are."""
-    return LEGEND.replace("accuracy", measure.name)
 
 
 def head(measure: Measure) -> tuple[str, ...]:
@@ -129,44 +142,43 @@ def difference_text(difference: Mean, measure: Measure = ACCURACY) -> str:
     return f"{mean:{form}}{ends}".replace("-", "−")
 
 
-def does_it_pay(standings: Standings) -> str:
-    """Does it pay? In one sentence, with its interval.
-
-    Of the methods that are cheaper beyond noise the cheapest is named; where there is none, the cheapest of all.
-    """
+def answers(standings: Standings) -> list[str]:
+    """Does it pay? One sentence for every method, the cheapest first."""
     rivals = [row for row in by_saving(standings.rows) if row.method != BASELINE]
-    if not rivals:
-        return f"Nothing was compared with {BASELINE}."
-    if isnan(rivals[0].savings[CLOCK].share):
-        return f"Not known: {_why_unknown(rivals[0])}"
-    best = next((row for row in rivals if row.savings[CLOCK].high < 1), rivals[0])
-    time, among = best.savings[CLOCK], f", the cheapest of {len(rivals)}," if len(rivals) > 1 else ""
+    return [f"{unmarked(row.method)}: {_answer(row, standings.measure)}" for row in rivals] or [
+        f"Nothing was compared with {BASELINE}."
+    ]
+
+
+def _answer(row: Standing, measure: Measure) -> str:
+    time, gradients, is_sure = row.savings[CLOCK], row.savings[GRADIENTS], row.num_seeds >= FEWEST
+    if isnan(time.share):
+        return f"not known: {_why_unknown(row)}"
     if not time.is_reached:
-        return _not_reached(best, standings.measure)
-    is_sure = best.num_seeds >= FEWEST
+        return _not_reached(row, measure)
     told = (
-        f"{unmarked(best.method)}{among} reached the target in {_told(time, is_sure)} of the processor time that "
-        f"{BASELINE} takes, with {_told(best.savings[GRADIENTS], is_sure)} of its example gradients"
+        f"it reached the target in {_told(time, is_sure)} of the processor time that {BASELINE} takes, with "
+        f"{_told(gradients, is_sure)} of its example gradients"
     )
     if not is_sure:
-        return f"Not known: {told}, but {_too_few(best)}"
+        return f"not known: {told}, but {_too_few(row)}"
     if time.high < 1:
-        return f"Yes: {told}."
-    return f"No: {told}." if time.low > 1 else f"No difference beyond noise: {told}."
+        return f"yes, {told}."
+    return f"no, {told}." if time.low > 1 else f"no difference beyond noise: {told}."
 
 
 def _not_reached(row: Standing, measure: Measure) -> str:
-    none, low = "no method reached the target", row.savings[CLOCK].low
+    low, never = row.savings[CLOCK].low, "it did not reach the target"
     if row.difference.high < 0:
         behind = f"{measure.name} minus its: {difference_text(row.difference, measure)}"
-        return f"No: {none}. {unmarked(row.method)}, the nearest, ends behind {BASELINE} beyond noise ({behind})."
+        return f"no, {never}, and ends behind {BASELINE} beyond noise ({behind})."
     if row.num_seeds < FEWEST:
-        return f"Not known: {none}, but {_too_few(row)}"
+        return f"not known: {never}, but {_too_few(row)}"
     if not isfinite(low):
-        return f"No: {none}, which {BASELINE} did."
+        return f"no, {never}, which {BASELINE} did."
     return (
-        f"No difference beyond noise: {none} in the mean over seeds, but {unmarked(row.method)} does in some resamples "
-        f"of them, from {_share(low)} of the processor time that {BASELINE} takes on."
+        f"no difference beyond noise: {never} in the mean over seeds, but does in some resamples of them, from "
+        f"{_share(low)} of the processor time that {BASELINE} takes on."
     )
 
 
@@ -181,10 +193,7 @@ def _why_unknown(row: Standing) -> str:
             f"{BASELINE} reached the target with the smallest budget already. "
             "Ask again with a smaller --budget, or fewer --epochs."
         )
-    return (
-        f"{unmarked(row.method)} and {BASELINE} were not run in one go, so their times cannot be compared. "
-        "Ask again with another --out."
-    )
+    return f"it and {BASELINE} were not run in one go, so their times cannot be compared. Ask again with another --out."
 
 
 def _told(saving: Saving, is_sure: bool) -> str:

@@ -6,9 +6,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from gradorder_lab import paper
+from gradorder_lab.figures import Table as TableData
 from gradorder_lab.judge.claims import Claim, Verdict
 from gradorder_lab.paper.experiment import Experiment
-from gradorder_lab.paper.experiment import Table as TableData
 from gradorder_lab.runs.recipe import SIZES, Size
 from gradorder_lab.show.page import ClaimRow, Page
 

@@ -1,14 +1,14 @@
 """The training loop for networks: one epoch on one screen; the rest is what it needs.
 
-The paper's experiments, the benchmark and `gradorder compare` all train by it. What tells methods apart is a strategy:
-parts of the library, put together.
+The paper's experiments, the benchmark and `gradorder compare` all train by it. A method is its strategy.
 """
 
+import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from math import nan
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 import numpy as np
@@ -18,13 +18,11 @@ from torch.nn import functional as F
 
 import gradorder as go
 from gradorder.losses import Losses
-from gradorder.ranks import world_size
 from gradorder.scores import Score
-from gradorder.selection import Selection
 from gradorder_lab.data.examples import Augment, Examples, LabelledBatch
 from gradorder_lab.errors import LabError
-from gradorder_lab.runs import processes
 from gradorder_lab.runs.recipe import Rows
+from gradorder_lab.training.method import Strategy
 from gradorder_lab.training.step_sizes import StepSize
 
 CLOCK = "processor_seconds"
@@ -33,37 +31,9 @@ CLOCK = "processor_seconds"
 _AT_A_TIME = 500
 
 
-@dataclass(frozen=True, eq=False)
-class Strategy:
-    """Which examples are trained on, in what order, with what weights.
-
-    Args:
-        sampler: which examples, in what order.
-        score: of all examples, before each epoch.
-        remembers: the losses of each step are the scores of the next epoch.
-        weighted: the weights of the sampler, or of what is taken of each batch, count.
-        gradients: each step's gradients of the last layer are what the ordering learns from.
-        select: what is taken of each batch.
-        top: which losses of a batch count.
-    """
-
-    sampler: go.OrderedSampler
-    score: Score | None = None
-    remembers: bool = False
-    weighted: bool = False
-    gradients: bool = False
-    select: Selection | None = None
-    top: go.TopLosses | None = None
-
-    @property
-    def needs_losses(self) -> bool:
-        """Example by example; plain training is not made to pay for them."""
-        return self.remembers or self.weighted or self.top is not None
-
-
 @dataclass
 class Cost:
-    """What a run has spent so far; passes are counted in examples, over all processes.
+    """What a run has spent so far; passes are counted in examples.
 
     Seconds are of training with scoring, without evaluation; those of the processor are not longer for other work that
     the machine has to do.
@@ -82,8 +52,6 @@ class Cost:
 @dataclass(eq=False)
 class NetworkRun:
     """The moving parts of one run.
-
-    Under torchrun every process has one, and they meet in `settle`: after an epoch all are the same.
 
     Args:
         model: on `device`.
@@ -117,7 +85,7 @@ class NetworkRun:
         self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
 
     def batches(self, epoch: int) -> Sequence[torch.Tensor]:
-        """The examples of each batch of this epoch; under torchrun, of this process's slice of it."""
+        """The examples of each batch of this epoch."""
         sampler = self.strategy.sampler
         sampler.set_epoch(epoch, scores=None if self.strategy.score is None else self.scores)
         # Not torch.tensor(list(...)): for a small network that alone is 2% of the epoch.
@@ -128,11 +96,9 @@ class NetworkRun:
     def scores(self) -> torch.Tensor:
         """The score of every training example at the current weights."""
         score = cast("Score", self.strategy.score)
-        parts = processes.own(torch.arange(len(self.train), device=self.device).split(_AT_A_TIME))
-        indices = torch.cat([torch.arange(0, device=self.device), *parts])
-        with self.scoring(len(indices), score):
-            scored = [score(self.model, self.train.batch(part)) for part in parts]
-            return processes.by_example(indices, torch.cat([torch.empty(0, device=self.device), *scored]))
+        with self.scoring(len(self.train), score):
+            parts = torch.arange(len(self.train), device=self.device).split(_AT_A_TIME)
+            return torch.cat([score(self.model, self.train.batch(part)) for part in parts])
 
     def selected(self, batch: LabelledBatch) -> tuple[LabelledBatch, torch.Tensor | None]:
         """What is trained on, with its weights; None for ones."""
@@ -169,12 +135,7 @@ class NetworkRun:
             if len(targets) > 1:
                 raise
             raise LabError(f"the network cannot be trained on a batch of one example: {error}") from error
-        loss = self.objective(logits, losses, targets, weights)
-        if world_size() == 1:
-            loss.backward()
-        else:
-            (loss * self.strategy.sampler.loss_scale).backward()
-            processes.average_(cast("torch.Tensor", parameter.grad) for parameter in self.model.parameters())
+        self.objective(logits, losses, targets, weights).backward()
         self.optimizer.step()
         num_examples = len(targets)
         self.cost.updates += 1
@@ -223,14 +184,6 @@ class NetworkRun:
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def settle(self, before: Cost) -> None:
-        """What the processes have done since then, put together; BatchNorm's running statistics are averaged."""
-        counts = ("trained", "scored", "forward", "backward")
-        spent = processes.summed(*(getattr(self.cost, name) - getattr(before, name) for name in counts))
-        for name, number in zip(counts, spent, strict=True):
-            setattr(self.cost, name, getattr(before, name) + int(number))
-        processes.average_(self.model.buffers())
-
     def note(self) -> None:
         """Where the run stands."""
         measures = [
@@ -265,7 +218,7 @@ class NetworkRun:
 
 def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
     """One epoch, the same loop for every method; with `part` below 1 only its first steps."""
-    strategy, sampler, before = run.strategy, run.strategy.sampler, replace(run.cost)
+    strategy, sampler = run.strategy, run.strategy.sampler
     augment = None if run.augmentation is None else run.augmentation(epoch)
     run.model.train()
     with run.timed():
@@ -277,13 +230,23 @@ def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
             sampler.step(losses if strategy.remembers else None, **run.learnt(logits, batch))
         if strategy.top is not None:
             strategy.top.observe()
-        run.settle(before)
     run.next_epoch = epoch + 1
+
+
+def train(run: NetworkRun, length: float) -> None:
+    """Train up to this epoch, whole or not: the last one is cut to whole steps.
+
+    A method that looks at losses ends when they are no longer finite, and is judged by what it has then; one that
+    does not look goes on for nothing.
+    """
+    with contextlib.suppress(go.NonFiniteScoresError):
+        for epoch in range(run.next_epoch, math.ceil(length)):
+            train_one_epoch(run, epoch, min(1.0, length - epoch))
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, data: Examples, losses: Losses | None = None) -> tuple[float, float]:
-    """Mean loss, and accuracy in percent; under torchrun each process takes its share of the data.
+    """Mean loss, and accuracy in percent.
 
     Where an example has several targets, as a text has characters, both are means over all of them. Losses of one's own
     say nothing of right and wrong: there is no accuracy.
@@ -291,7 +254,7 @@ def evaluate(model: nn.Module, data: Examples, losses: Losses | None = None) -> 
     was_training = model.training
     model.eval()
     loss = num_right = 0.0
-    for indices in processes.own(torch.arange(len(data), device=data.labels.device).split(_AT_A_TIME)):
+    for indices in torch.arange(len(data), device=data.labels.device).split(_AT_A_TIME):
         batch = data.batch(indices)
         if losses is None:
             logits = model(batch[0])
@@ -300,9 +263,8 @@ def evaluate(model: nn.Module, data: Examples, losses: Losses | None = None) -> 
         else:
             loss += losses(model, batch).double().sum().item()
     model.train(was_training)
-    loss, num_right = processes.summed(loss, num_right)
     if losses is not None:
-        return loss / len(data), nan
+        return loss / len(data), math.nan
     num_targets = data.labels.numel()
     return loss / num_targets, 100 * num_right / num_targets
 

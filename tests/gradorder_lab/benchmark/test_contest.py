@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from benchmark_rows import row
 
-from gradorder_lab.benchmark.contest import WIDEST, Contest, best_size, carry_out, missing_sizes
-from gradorder_lab.benchmark.methods import BASELINE, FIXED_BUDGET
+from gradorder_lab.benchmark.contest import Contest, carry_out
 from gradorder_lab.benchmark.task import Task
+from gradorder_lab.methods import BASELINE, FIXED_BUDGET
+from gradorder_lab.training.step_sizes import WIDEST, best_size, missing_sizes
 
 TASK = Task("made up", "terrain", "2-layer", epochs=10, step_sizes=(0.1, 0.2))
 PLAN = Contest(TASK, (BASELINE, "shuffle once"), (0.5, 0.8, 1.0), seeds=4)

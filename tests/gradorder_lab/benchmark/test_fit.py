@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from trainings import plain
 
 from gradorder_lab.benchmark import fit, running
-from gradorder_lab.benchmark import task as tasks
-from gradorder_lab.benchmark.methods import BASELINE, METHODS, Circumstances
-from gradorder_lab.benchmark.recipe import benchmark_run
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.errors import LabError
+from gradorder_lab.runs.recipe import Workspace
 
 CODE = """
 import torch
@@ -61,6 +60,14 @@ class Backwards(go.Ordering):
     needs_scores = False
     def order(self, request):
         return go.Order(torch.arange(request.num_examples).flip(0))
+
+class Nobody(go.Selection):
+    def choose(self, model, batch):
+        return torch.arange(0), None
+
+class Outside(go.Selection):
+    def choose(self, model, batch):
+        return torch.tensor([1000]), None
 """
 
 
@@ -70,7 +77,7 @@ def asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     monkeypatch.setattr(running, "compared", lambda *_, **__: pytest.fail("nothing is to be run"))
-    monkeypatch.setattr(command, "_after_one_epoch", lambda *_: pytest.fail("nothing is to be trained"))
+    monkeypatch.setattr(command, "train_one_epoch", lambda *_: pytest.fail("nothing is to be trained"))
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 12)).astype(np.float32), np.arange(60) % 3
     np.savez("own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
@@ -115,6 +122,8 @@ def asked(tmp_path, monkeypatch):
             "--batch-size must not leave one of 54 .* got 53: ValueError: Expected",
         ),
         ({"methods": ("Backwards",)}, r"--method .*:Backwards' must keep the contract of orderings: .*frozen=True"),
+        ({"methods": ("Nobody",)}, r"--method .*:Nobody' must select at least one example .* got 0 examples"),
+        ({"methods": ("Outside",)}, r"--method .*:Outside' must select examples of a batch, got IndexError"),
         ({"step_sizes": (0.1, -0.2)}, r"--step-size must be positive and finite, got -0.2"),
         ({"step_sizes": (0.0,)}, r"--step-size must be positive and finite, got 0.0"),
         ({"step_sizes": (float("nan"),)}, r"--step-size must be positive and finite, got nan"),
@@ -129,17 +138,16 @@ def test_what_does_not_fit_is_refused(asked, tmp_path, settings, message):
 @pytest.mark.parametrize(("model", "batch_size"), [("normed", 20), ("network", 59)])
 def test_a_last_batch_of_one_is_refused_only_where_it_cannot_be_trained_on(asked, model, batch_size):
     task = command.planned(asked(model, batch_size=batch_size)).task
-    fit.check_last_batch(task, tasks.load_split(task, Path("own.npz"), validates=False))
+    training = plain(task)
+    fit.check_last_batch(training, training.split(Path("own.npz")))
 
 
 def test_a_method_that_leaves_one_example_of_a_batch_says_so_in_one_line(asked):
     task = command.planned(asked("normed")).task
-    split = tasks.load_split(task, Path("own.npz"), validates=False)
-    given = Circumstances(split.train.labels, task.batch_size, task.epochs, 1.0, seed=0)
-    run = benchmark_run(task, split, METHODS[BASELINE].build(given), step_size=0.1, length=2.0, seed=0)
-    run.update(split.train.batch([0, 1]), None, 0.1)
+    run = plain(task).start(0, Workspace(data=Path("own.npz")))
+    run.update(run.train.batch([0, 1]), None, 0.1)
     with pytest.raises(LabError, match="the network cannot be trained on a batch of one example: Expected more than 1"):
-        run.update(split.train.batch([0]), None, 0.1)
+        run.update(run.train.batch([0]), None, 0.1)
 
 
 def test_too_few_examples_to_choose_a_step_size_by(asked, tmp_path):

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import gradorder as go
-from gradorder_lab.benchmark import own
-from gradorder_lab.benchmark.methods import Circumstances, named
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands.compare import ComparisonRequest, planned
 from gradorder_lab.errors import LabError
+from gradorder_lab.methods import Circumstances, named
+from gradorder_lab.training import own
 
 RULE = """
 from dataclasses import dataclass
@@ -34,6 +34,21 @@ def with_arguments(needed):
 """
 
 
+SELECTION = """
+import torch
+import gradorder as go
+
+class Half(go.Selection):
+    num_calls = 0
+
+    def choose(self, model, batch):
+        self.num_calls += 1
+        return torch.arange(len(batch[1]) // 2 - 1), None
+
+select = Half()
+"""
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty directory to work in, with a module that no other test has."""
@@ -48,7 +63,7 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("attribute", "part"), [("Easiest", 1.0), ("half", 0.5)])
 def test_a_class_or_an_instance_is_found_from_the_current_directory(here, attribute, part):
     name = own.marked(f"{here}:{attribute}", "--method")
-    rule = own.ordering(name)
+    rule = own.rule(name)
     assert isinstance(rule, go.Ordering)
     assert rule.part == part
     strategy = named(name).build(Circumstances(torch.zeros(20, dtype=torch.int64), 5, 2, 1.0, seed=0))
@@ -87,17 +102,27 @@ def test_it_is_planned_and_run_like_the_others(here):
     assert rows["trained"].tolist() == [60_000.0]
 
 
+def test_a_selection_is_run_like_an_ordering_and_every_run_has_its_own(here, tmp_path):
+    (tmp_path / f"{here}.py").write_text(SELECTION)
+    sys.modules.pop(here, None)
+    name = own.marked(f"{here}:select", "--method")
+    task = Task("t", "terrain", "2-layer", epochs=1, batch_size=5000, step_sizes=(0.05,))
+    first, again = (CompareRecipe.of(task, name, 0.05, 1.0).run(0) for _ in range(2))
+    assert first["trained"].tolist() == again["trained"].tolist() == [30_000.0 - 12]
+    assert first["forward"].tolist() == [90_000.0 - 12]
+
+
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
         ("Missing", "must name something that can be imported"),
         ("number", "must come from a file"),
-        ("with_arguments", "must be an ordering, or be called without arguments"),
+        ("with_arguments", "must be an ordering or a selection, or be called without arguments"),
     ],
 )
 def test_what_is_no_ordering_is_refused_in_one_line(here, attribute, message):
     with pytest.raises(LabError, match=message):
-        own.ordering(own.marked(f"{here}:{attribute}", "--method"))
+        own.rule(own.marked(f"{here}:{attribute}", "--method"))
 
 
 def test_a_module_that_is_not_there_is_refused():

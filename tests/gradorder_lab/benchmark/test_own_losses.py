@@ -6,16 +6,16 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 import torch
+from trainings import plain, split_of
 
 import gradorder as go
-from gradorder_lab.benchmark import own
-from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS
-from gradorder_lab.benchmark.methods import BASELINE, CORE, METHODS
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.errors import LabError
+from gradorder_lab.methods import BASELINE, CORE, METHODS
+from gradorder_lab.training import own
 
 CODE = """
 from torch import nn
@@ -62,8 +62,8 @@ def test_plain_training_is_the_loop_by_hand(here):
     """Fails where the losses are not those that were named: squared ones end elsewhere."""
     task = regression(here, "absolute")
     rows = CompareRecipe.of(task, BASELINE, 0.05, 1.0).run(seed=2)
-    split = tasks.load_split(task, None, validates=False)
-    model = tasks.make_model(task.model, split, seed=2)
+    split = split_of(task, None, validates=False)
+    model = plain(task).network(split, seed=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     sampler = go.OrderedSampler(300, 30, ordering=go.Shuffled(), seed=2)
     for epoch in range(3):
@@ -95,7 +95,7 @@ def test_one_number_per_example_whole_or_not(here):
     with np.load("own.npz") as file:
         np.savez("flat.npz", **{name: array[:, 0] if name[0] == "y" else array for name, array in file.items()})
     task = Task("flat", "flat.npz", f"{here}:linear", 1, losses="gradorder:squared_error", step_sizes=(0.05,))
-    split = tasks.load_split(task, None, validates=False)
+    split = split_of(task, None, validates=False)
     assert split.num_classes == 1
     assert split.train.labels.dtype == torch.float32
     assert CompareRecipe.of(task, BASELINE, 0.05, 1.0).run(seed=0)["test_loss"][0] > 0

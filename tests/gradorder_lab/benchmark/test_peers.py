@@ -9,7 +9,7 @@ from datacull import DCDataset, DCLogger
 from datacull.methods.RCAP import RCAPDataLoader, RCAPImportance
 
 import gradorder as go
-from gradorder_lab.benchmark import peers
+from gradorder_lab import peers
 from gradorder_lab.errors import LabError
 
 NUM_EXAMPLES = 300

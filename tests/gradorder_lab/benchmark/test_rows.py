@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradorder_lab.benchmark import standard_tasks
-from gradorder_lab.benchmark.methods import BASELINE, METHODS
-from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark import suites
+from gradorder_lab.benchmark.recipe import CompareRecipe, task_settings
 from gradorder_lab.benchmark.rows import (
     BENCHMARK_RESULTS,
     join,
@@ -21,6 +20,7 @@ from gradorder_lab.benchmark.rows import (
 )
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
+from gradorder_lab.methods import BASELINE, METHODS
 from gradorder_lab.runs.store import Store
 
 TASK = Task("named", "terrain", "2-layer", epochs=10)
@@ -49,7 +49,7 @@ def test_a_run_becomes_a_row_with_all_that_is_known(tmp_path):
         late, early = runs_in(store, [TASK])[::-1]
     assert (early.seed, early.place, late.seed, late.place) == (1, 0, 0, 1)
     assert early.identity == ("named", BASELINE, 0.1, 0.5, 1, False)
-    assert json.loads(early.settings) == CompareRecipe.settings_of(TASK)
+    assert json.loads(early.settings) == task_settings(TASK)
     assert (early.accuracy, early.loss, early.steps) == (90.0, 0.3, 5)
     assert (early.example_gradients, early.forward_passes, early.backward_passes) == (500, 600, 500)
     assert (early.processor_seconds, early.wall_seconds) == (1.5, 2.5)
@@ -124,5 +124,5 @@ def test_shipped_rows_are_of_tasks_and_methods_as_they_are_now():
     assert {run.method for run in rows} <= set(METHODS)
     assert {run.revision for run in rows} <= {6, CompareRecipe.revision}  # 6: another schedule in parts of an epoch
     current = [replace(run, revision=CompareRecipe.revision) for run in rows]
-    assert len(rows) == sum(len(rows_of_task(task, current)) for task in standard_tasks.ALL)
+    assert len(rows) == sum(len(rows_of_task(task, current)) for task in suites.ALL)
     assert not [name for name in METHODS if "," in name]

@@ -8,25 +8,19 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from trainings import plain, split_of
 
 import gradorder as go
-from gradorder_lab.benchmark import task
 from gradorder_lab.benchmark.contest import Contest
-from gradorder_lab.benchmark.methods import BASELINE, FIXED_BUDGET, METHODS, RANDOM_BALANCED, RECOMMENDED
-from gradorder_lab.benchmark.recipe import CompareRecipe, benchmark_run
+from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.running import compared, in_random_order
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
-from gradorder_lab.data import ImageDataset
 from gradorder_lab.errors import LabError
+from gradorder_lab.methods import BASELINE, FIXED_BUDGET, METHODS, RANDOM_BALANCED, RECOMMENDED
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.sweep import Piece
-from gradorder_lab.training.network import NetworkRun, Strategy
-
-IMAGES = (
-    torch.randint(256, (40, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)),
-    torch.arange(40) % 2,
-)
+from gradorder_lab.training.network import NetworkRun
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +63,8 @@ def test_training_that_diverges_is_judged_by_what_it_has(method, own_task):
 
 def test_plain_training_is_the_loop_by_hand(own_task, own_file):
     rows = CompareRecipe.of(own_task, BASELINE, 0.05, 1.0).run(seed=2)
-    split = task.load_split(own_task, None, validates=False)
-    model = task.make_model("2-layer", split, seed=2)
+    split = split_of(own_task, None, validates=False)
+    model = plain(own_task).network(split, seed=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     sampler = go.OrderedSampler(300, 30, ordering=go.Shuffled(), seed=2)
     with np.load(own_file) as file:
@@ -154,15 +148,15 @@ def test_where_nobody_knows_the_steps_the_last_epoch_is_cut_too(own_task, step_s
 
 def test_wrong_labels_and_rare_classes_are_drawn_anew_with_every_seed(own_task):
     spoilt = replace(own_task, wrong_labels=0.3)
-    one, again, other = (task.load_split(spoilt, None, validates=False, seed=seed).train.labels for seed in (1, 1, 2))
+    one, again, other = (split_of(spoilt, None, validates=False, seed=seed).train.labels for seed in (1, 1, 2))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
-    plain = task.load_split(own_task, None, validates=False).train.labels
-    assert 0.2 < (one != plain).float().mean() < 0.4
+    right = split_of(own_task, None, validates=False).train.labels
+    assert 0.2 < (one != right).float().mean() < 0.4
     rare = replace(own_task, rarest=0.1)
-    sizes = [task.load_split(rare, None, validates=True, seed=seed) for seed in (1, 2)]
+    sizes = [split_of(rare, None, validates=True, seed=seed) for seed in (1, 2)]
     assert not torch.equal(sizes[0].train.positions, sizes[1].train.positions)
-    assert torch.equal(sizes[0].test.labels, sizes[1].test.labels)  # the held-out part stays
+    assert torch.equal(sizes[0].held_out.labels, sizes[1].held_out.labels)  # the held-out part stays
 
 
 def test_methods_of_a_seed_take_turns_by_chance_and_in_the_same_order_when_it_goes_on(own_task):
@@ -178,21 +172,21 @@ def test_methods_of_a_seed_take_turns_by_chance_and_in_the_same_order_when_it_go
 
 
 def test_validation_never_sees_the_test_set(own_task):
-    held = task.load_split(own_task, None, validates=True)
-    whole = task.load_split(own_task, None, validates=False)
-    assert len(held.train) + len(held.test) == len(whole.train) == 300
+    held = split_of(own_task, None, validates=True)
+    whole = split_of(own_task, None, validates=False)
+    assert len(held.train) + len(held.held_out) == len(whole.train) == 300
     test_inputs, _ = whole.test.batch(torch.arange(100))
-    for part in (held.train, held.test):
+    for part in (held.train, held.held_out):
         inputs, _ = part.batch(torch.arange(len(part)))
         assert not (inputs[:, None] == test_inputs[None]).all(2).any()
 
 
 def test_what_chooses_a_step_size_is_not_spoilt(own_task):
     """The test set is not, so held-out examples with rare classes or wrong labels would choose for another one."""
-    plain = task.load_split(own_task, None, validates=True)
-    spoilt = task.load_split(replace(own_task, rarest=0.1, wrong_labels=0.3), None, validates=True)
-    assert torch.equal(spoilt.test.labels, plain.test.labels)
-    assert len(spoilt.train) < 0.6 * len(plain.train)
+    whole = split_of(own_task, None, validates=True)
+    spoilt = split_of(replace(own_task, rarest=0.1, wrong_labels=0.3), None, validates=True)
+    assert torch.equal(spoilt.held_out.labels, whole.held_out.labels)
+    assert len(spoilt.train) < 0.6 * len(whole.train)
 
 
 def test_a_comparison_goes_on_where_it_was_stopped(own_task, tmp_path, monkeypatch):
@@ -295,7 +289,17 @@ def test_a_wrong_file_is_refused(tmp_path, arrays, message):
         good = {"x_train": np.ones((3, 2)), "y_train": np.arange(3), "x_test": np.ones((3, 2)), "y_test": np.arange(3)}
         np.savez(path, allow_pickle=True, **(arrays if "x_train" in arrays else good | arrays))
     with pytest.raises(LabError, match=message):
-        task.load_split(Task("wrong", str(path), "2-layer", epochs=1), None, validates=False)
+        split_of(Task("wrong", str(path), "2-layer", epochs=1), None, validates=False)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_a_broken_file_is_refused_in_one_line(own_file, tmp_path, kept):
+    path = tmp_path / "broken.npz"
+    content = own_file.read_bytes()
+    path.write_bytes(content[: round(kept * len(content))])
+    with pytest.raises(LabError, match=r"broken.npz must be an .npz file") as raised:
+        split_of(Task("broken", str(path), "2-layer", epochs=1))
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -318,16 +322,18 @@ def test_a_model_of_ones_own(own_task, tmp_path, monkeypatch):
         "from torch import nn\n\n\ndef linear(classes, inputs):\n    return nn.Linear(inputs[0], classes)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    split = task.load_split(own_task, None, validates=False)
-    model = task.make_model("own_models:linear", split, seed=0)
+    split = split_of(own_task, None, validates=False)
+    model = plain(replace(own_task, model="own_models:linear")).network(split, seed=0)
     assert model.weight.shape == (3, 3)
-    assert torch.equal(model.weight, task.make_model("own_models:linear", split, seed=0).weight)
-    assert not torch.equal(model.weight, task.make_model("own_models:linear", split, seed=1).weight)
+    assert torch.equal(model.weight, plain(replace(own_task, model="own_models:linear")).network(split, seed=0).weight)
+    assert not torch.equal(
+        model.weight, plain(replace(own_task, model="own_models:linear")).network(split, seed=1).weight
+    )
     for name in ("nowhere:made", "own_models:other"):
         with pytest.raises(LabError, match=f"--model '{name}' must name something that can be imported"):
-            task.make_model(name, split, seed=0)
+            plain(replace(own_task, model=name)).network(split, seed=0)
     with pytest.raises(LabError, match=r"--model must be one of 2-layer, .* got 'own_models'"):
-        task.make_model("own_models", split, seed=0)
+        plain(replace(own_task, model="own_models")).network(split, seed=0)
 
 
 def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path, monkeypatch):
@@ -349,7 +355,7 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
         np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
     assert command.planned(asked).task.data != first.data
     with pytest.raises(LabError, match=rf"must be in the file that was named with --data, but {copy} is another one"):
-        task.load_split(first, copy, validates=True)
+        split_of(first, copy, validates=True)
 
 
 def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, tmp_path, monkeypatch, capsys):
@@ -365,16 +371,11 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
 
 
 def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
-    plain = Task("images", "cifar10", "strided", epochs=1, num_train=40, batch_size=20)
-    split = task.Split(*(ImageDataset(*IMAGES, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for _ in range(2)), 2)
-    sampler = go.OrderedSampler(40, 20, ordering=go.Shuffled())
-    flipped, again, unflipped = (
-        benchmark_run(settings, split, Strategy(sampler), step_size=0.05, length=1.0, seed=0)
-        for settings in (replace(plain, flips=True), replace(plain, flips=True), plain)
-    )
+    still = Task("images", "cifar10-mini", "strided", epochs=1)
+    flipped, again, unflipped = (plain(one).start(0) for one in (replace(still, flips=True),) * 2 + (still,))
     assert unflipped.augmentation is None
     seen = [run.train.batch(range(40), run.augmentation(3))[0] for run in (flipped, again)]
-    original, _ = split.train.batch(range(40))
+    original, _ = unflipped.train.batch(range(40))
     assert torch.equal(*seen)
     is_mirrored = [not torch.equal(one, other) for one, other in zip(seen[0], original, strict=True)]
     assert 8 < sum(is_mirrored) < 32

@@ -70,16 +70,18 @@ def test_a_directory_in_use_is_refused(tmp_path):
         assert "another gradorder is running" in in_one_line(gradorder("reproduce", "--out", str(tmp_path)))
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_keep_what_is_finished_and_say_how_to_go_on(tmp_path, ending):
     command = [*MAIN, "reproduce", "selection", "--seeds", "50", "--jobs", "2", "--out", str(tmp_path)]
     with interpreter(*command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: (tmp_path / "runs.sqlite").exists() and num_runs(tmp_path) > 0, process, "a run to be kept")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130
     assert f"of 25000 runs are finished and kept in {tmp_path}" in said
     assert f"To go on from there: gradorder reproduce selection --seeds 50 --jobs 2 --out {tmp_path}" in said
     assert "Traceback" not in said
+    assert "Warning" not in said
     assert num_runs(tmp_path) >= int(said.split("Interrupted: ")[1].split()[0]) > 0
 
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 import torch
+from trainings import split_of
 
 from gradorder_lab import cli
 from gradorder_lab import data as data_sets
-from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.data import download, loading
@@ -34,7 +34,7 @@ def test_without_a_network_the_shipped_part_is_used_and_it_says_so(offline, tmp_
 
 
 def test_the_shipped_part_is_a_task_of_its_own_and_its_examples_are_those_of_the_package(offline):
-    split = tasks.load_split(Task("t", "mnist-mini", "2-layer", 1), None, validates=False)
+    split = split_of(Task("t", "mnist-mini", "2-layer", 1))
     train, test = data_sets.load("mnist", size="mini", download=False)
     assert (len(split.train), len(split.test), split.num_classes) == (5000, 1000, 10)
     assert torch.equal(split.train.labels, train.labels)
@@ -43,7 +43,7 @@ def test_the_shipped_part_is_a_task_of_its_own_and_its_examples_are_those_of_the
 
 def test_a_directory_that_was_named_has_to_have_the_files(offline, tmp_path):
     asked = command.ComparisonRequest(
-        Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data_dir=tmp_path, probe_only=True
+        Task("mnist, 2-layer", "mnist", "2-layer", 1, 500), data=tmp_path, probe_only=True
     )
     with pytest.raises(DatasetNotFoundError, match="MNIST was not found: not in"):
         command.compare(asked, tmp_path / "out")
@@ -55,7 +55,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(command, "compared", interrupted)
     monkeypatch.chdir(tmp_path)
-    arguments = ["compare", "--data", "mnist-mini", "--epochs", "1", "--method", "recommended", "--out", "the out"]
+    arguments = ["compare", "--dataset", "mnist-mini", "--epochs", "1", "--method", "recommended", "--out", "the out"]
     monkeypatch.setattr(sys, "argv", ["gradorder", *arguments])
     with pytest.raises(SystemExit) as raised:
         cli.main()
@@ -63,6 +63,6 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "Interrupted: what is finished is kept in the out." in said
     assert (
-        "To go on from there: gradorder compare --data mnist-mini --epochs 1 --method recommended --out 'the out'"
+        "To go on from there: gradorder compare --dataset mnist-mini --epochs 1 --method recommended --out 'the out'"
         in said
     )

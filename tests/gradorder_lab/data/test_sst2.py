@@ -5,11 +5,11 @@ import lzma
 import pytest
 import torch
 
-from gradorder_lab.benchmark.methods import BASELINE
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data import sst2
 from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
+from gradorder_lab.methods import BASELINE
 from gradorder_lab.runs.recipe import Workspace
 
 TRAIN = "sentence\tlabel\na good film \t1\na bad , bad film \t0\ngood \t1\n"

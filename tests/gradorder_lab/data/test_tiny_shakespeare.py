@@ -6,14 +6,14 @@ from math import log
 import pytest
 import torch
 from torch.nn import functional as F
+from trainings import plain, split_of
 
-from gradorder_lab.benchmark import task as tasks
 from gradorder_lab.benchmark.measure import ACCURACY
-from gradorder_lab.benchmark.methods import BASELINE, RECOMMENDED
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.data.tiny_shakespeare import WINDOW_LENGTH, tiny_shakespeare
 from gradorder_lab.errors import DatasetFileError, DatasetNotFoundError
+from gradorder_lab.methods import BASELINE, RECOMMENDED
 from gradorder_lab.models import CausalConvNet
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training.network import evaluate
@@ -67,8 +67,8 @@ def test_a_language_model_learns_in_the_benchmark(directory, method):
 
 
 def test_loss_and_accuracy_are_means_over_characters(directory):
-    split = tasks.load_split(TASK, directory, validates=False)
-    model = tasks.make_model(TASK.model, split, seed=0)
+    split = split_of(TASK, directory)
+    model = plain(TASK).network(split, seed=0)
     inputs, targets = split.test.batch(torch.arange(len(split.test)))
     loss, accuracy = evaluate(model, split.test)
     logits = model(inputs).transpose(1, 2).reshape(-1, split.num_classes)

@@ -11,6 +11,7 @@ from processes import Started, next_line
 from torch.nn import functional as F
 
 import gradorder as go
+from gradorder_lab import data
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS
 from gradorder_lab.paper import network
@@ -42,6 +43,11 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+def whole_images(number):
+    train, test = data.load("mnist", size="mini")
+    return train.subset(number), test
+
+
 def numbers(rows):
     return {name: values.tolist() for name, values in rows.items() if name not in TIMES}
 
@@ -53,7 +59,7 @@ def of_method(method, sort, **settings):
 def test_random_training_is_the_plain_loop():
     """The same weights as a loop that knows nothing of the library but the order of its examples."""
     rows = replace(SMALL, weight_decay=1e-3).run(seed=5)
-    train, test = network.load_images("mnist", "mini", 300, None, "cpu")
+    train, test = whole_images(300)
     torch.manual_seed(5)
     model = MODELS["2-layer"](10, (1, 28, 28), None)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)

@@ -16,10 +16,10 @@ from gradorder_lab.runs.store import Store, StoreError
 @pytest.fixture(autouse=True)
 def _read_again():
     """What is read or made once per process."""
-    for kept in (network.load_images, network._looked_for, network._images_hash, network._model_hash):
+    for kept in (network._hashes, network._images_hash):
         kept.cache_clear()
     yield
-    for kept in (network.load_images, network._looked_for, network._images_hash, network._model_hash):
+    for kept in (network._hashes, network._images_hash):
         kept.cache_clear()
 
 
@@ -50,8 +50,8 @@ def test_a_hash_is_that_of_the_numbers(monkeypatch):
         return data.ImageDataset(images, train.labels, train.class_names, train.mean, train.std), test
 
     monkeypatch.setattr(data, "load", changed)
-    network.load_images.cache_clear()
-    network._looked_for.cache_clear()
+    network._images_hash.cache_clear()
+    network._hashes.cache_clear()
     assert facts_of("mnist")[name] != before
     assert problem_hash("iris literal") == problem_hash("iris literal") != problem_hash("iris scaled")
 
@@ -60,7 +60,7 @@ def test_a_changed_network_is_noticed(monkeypatch):
     name = f"{CONTENT}2-layer, for mnist"
     before = facts_of("mnist")[name]
     monkeypatch.setitem(named.MODELS, "2-layer", lambda classes, shape, _: named.mlp(784, 100, classes))
-    network._model_hash.cache_clear()
+    network._hashes.cache_clear()
     assert facts_of("mnist")[name] != before
 
 

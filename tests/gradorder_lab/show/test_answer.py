@@ -4,7 +4,9 @@ import pytest
 
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import Effect
-from gradorder_lab.paper.tuned_steps import LAYOUT_OF, ONE_STEP, OWN_STEPS, RANDOMS_STEP
+from gradorder_lab.paper import grey_images
+from gradorder_lab.paper.orders import cell_name
+from gradorder_lab.paper.tuned_steps import ONE_STEP, OWN_STEPS, RANDOMS_STEP, answering_cell
 from gradorder_lab.show.answer import answer
 
 
@@ -18,7 +20,15 @@ def falling(mean, shares_of):
         "C2",
         "",
         tuple(
-            Cell((f"data {number}",), "descending - random", ("", schedule), "lower", effect(mean, share), left=left)
+            Cell(
+                (f"data {number}",),
+                "descending - random",
+                ("", schedule),
+                "lower",
+                effect(mean, share),
+                left=left,
+                name=cell_name("descending", "random", schedule),
+            )
             for schedule, shares in shares_of.items()
             for number, (share, left) in enumerate(zip(shares, (0.3, 0.9, 0.5), strict=False))
         ),
@@ -54,24 +64,36 @@ def on_networks(*claims):
 
 def hardest_half(name, mean, own_mean=None):
     """C7 or C8: test errors with one learning rate for all and, if there is one, with each its own."""
-    part, compared, layout = (
-        ("2-layer net", "batch 128", "sort within", "test error"),
-        "mini ordered - full random",
-        LAYOUT_OF["within"],
-    )
-    found = [
-        (part, "mini ordered - mini random", (layout, ONE_STEP), -7.0),
-        ((*part[:3], "train error"), compared, (layout, ONE_STEP), -8.0),
-        (("7-layer net", *part[1:]), compared, (layout, ONE_STEP), -9.0),
-        (part, compared, (layout, RANDOMS_STEP), -6.0),
-        (part, compared, (layout, ONE_STEP), mean),
-        (part, compared, (layout, OWN_STEPS), own_mean),
+    found = {
+        "": -7.0,
+        answering_cell(RANDOMS_STEP): -6.0,
+        answering_cell(ONE_STEP): mean,
+        answering_cell(OWN_STEPS): own_mean,
+    }
+    cells = [
+        Cell(
+            (),
+            "mini ordered - full random",
+            (),
+            "lower",
+            None if one is None else Effect(one, one - 0.1, one + 0.1, 1.0, 5, unit="points"),
+            name=cell,
+        )
+        for cell, one in found.items()
     ]
-    effects = [
-        None if one[-1] is None else Effect(one[-1], one[-1] - 0.1, one[-1] + 0.1, 1.0, 5, unit="points")
-        for one in found
-    ]
-    return Claim(name, "", tuple(Cell(*one[:3], "lower", each) for one, each in zip(found, effects, strict=True)))
+    return Claim(name, "", tuple(cells))
+
+
+def test_the_cells_that_the_answer_names_are_those_of_the_test_error_with_these_learning_rates(full_summary):
+    for data in ("mnist", "fashion-mnist"):
+        cells = [cell for cell in grey_images.most_accurate(data, full_summary).cells if cell.name]
+        named = {cell.name: cell for cell in cells}
+        assert len(named) == len(cells)
+        for reading in (ONE_STEP, OWN_STEPS):
+            cell = named[answering_cell(reading)]
+            assert cell.part == ("2-layer net", "batch 128", "sort within", "test error")
+            assert cell.reading[1] == reading
+            assert cell.compared == "mini ordered - full random"
 
 
 def test_what_it_gains_on_networks():

@@ -11,10 +11,11 @@ from hostile_names import HOSTILE, hostile_page
 from PIL import Image
 
 from gradorder_lab import paper
+from gradorder_lab.commands.report import page_in
 from gradorder_lab.runs import shipped
 from gradorder_lab.show import writing
 from gradorder_lab.show.benchmark import benchmark_for
-from gradorder_lab.show.page import page_in, page_of
+from gradorder_lab.show.page import page_of
 
 SYNTHETIC = "document.querySelector('#fig-synthetic .plot')"
 PHONE = {"width": 375, "height": 740}

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from gradorder_lab.paper.experiment import Curve, Figure, Panel
+from gradorder_lab.figures import Curve, Figure, Panel
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import figure_data as module
 from gradorder_lab.show.figure_data import first_view, num_digits

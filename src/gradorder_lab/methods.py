@@ -1,18 +1,20 @@
-"""The methods of the field, each as the parts of the library that a training loop uses it by."""
+"""The one table of methods, used by the paper's experiments, the benchmark and `compare`.
+
+A new method is one entry of `METHODS`.
+"""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import deepcopy
 from functools import partial
 from typing import Literal
 
-import torch
-
 import gradorder as go
-from gradorder.losses import Losses
+from gradorder.scores import Score
 from gradorder.selection import Selection
-from gradorder_lab.benchmark import own, peers
-from gradorder_lab.training.network import Strategy
+from gradorder_lab import peers
+from gradorder_lab.training import own
+from gradorder_lab.training.method import Circumstances, Method, Strategy
 
 FORWARD = 1 / 3
 """The cost of a forward pass, where forward and backward together are 1."""
@@ -24,61 +26,6 @@ _BLOCK = 100
 _HALF = 0.5
 _INFO_EPOCH = 0.7  # of a complete one, about: half of those below the mean are dropped, fewer at the end
 _PRESAMPLED = 3  # times the batch size
-
-
-@dataclass(frozen=True)
-class Circumstances:
-    """What a method is built for.
-
-    Args:
-        labels: of the training set.
-        batch_size: of one training step.
-        epochs: of plain training.
-        budget: how much of plain training's cost may be spent.
-        seed: of the order.
-        losses: of the user's own; None for cross-entropy.
-    """
-
-    labels: torch.Tensor
-    batch_size: int
-    epochs: int
-    budget: float
-    seed: int
-    losses: Losses | None = None
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether labels are classes, as `Task.has_classes` says for all of a task."""
-        return self.losses is None and self.labels.ndim == 1
-
-    def sampler(
-        self, ordering: go.Ordering, *, batch_size: int | None = None, balanced: bool = False
-    ) -> go.OrderedSampler:
-        """A sampler for all of the training set."""
-        size, labels = batch_size or self.batch_size, self.labels if balanced else None
-        return go.OrderedSampler(len(self.labels), size, ordering=ordering, labels=labels, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method by name.
-
-    Args:
-        build: its parts.
-        epoch_cost: of one epoch, in epochs of plain training: how many epochs a budget buys. None: the method itself
-            fits its epochs to the budget.
-        needs_classes: it balances classes or looks at logits: not for losses of the user's own, nor for text.
-    """
-
-    build: Callable[[Circumstances], Strategy]
-    epoch_cost: float | None = 1.0
-    needs_classes: bool = False
-
-    def length(self, epochs: int, budget: float) -> float:
-        """The epochs, whole or not, that cost `budget` times as much as `epochs` of plain training."""
-        if self.epoch_cost is None:
-            return float(epochs)
-        return round(budget * epochs / self.epoch_cost, 9)  # 7 where the product is 7.000000000000001
 
 
 def _plain(ordering: go.Ordering, *, balanced: bool = False) -> Method:
@@ -112,18 +59,37 @@ def _sorted_first(keep: float) -> Method:
     """Algorithm 3: sorted by all exact norms before each epoch; dealt out, as sorted batches do not train."""
 
     def build(given: Circumstances) -> Strategy:
-        sampler = go.OrderedSampler(
-            len(given.labels),
-            given.batch_size,
-            ordering=go.Descending(),
-            labels=given.labels if given.has_classes else None,
-            layout="dealt",
-            keep=keep,
-            seed=given.seed,
-        )
+        sampler = given.sampler(go.Descending(), balanced=given.has_classes, layout="dealt", keep=keep)
         return Strategy(sampler, score=go.GradientNorm(given.losses))
 
     return Method(build, keep + NORM)
+
+
+def paper_method(treatment: str, sort: str, score: Score, keep: float) -> Method:
+    """One of the paper's own methods, to the letter: a mini method has smaller batches, of the part that it keeps.
+
+    Args:
+        treatment: "full random", "full ordered", "mini random" or "mini ordered": all data or the kept part.
+        sort: "within" each batch (Algorithm 4); "first" (Algorithm 3), with contiguous batches, or "first dealt";
+            "none"; or "balanced", which is random with stratified batches.
+        score: what the order is by.
+        keep: q / S of the mini methods.
+    """
+    is_mini, is_ordered = treatment.startswith("mini"), treatment.endswith("ordered")
+
+    def build(given: Circumstances) -> Strategy:
+        if sort == "within":
+            return Strategy(given.sampler(go.Shuffled()), select=go.KeepHardest(keep, score=score))
+        sampler = given.sampler(
+            go.Descending() if is_ordered else go.Shuffled(),
+            batch_size=max(1, round(keep * given.batch_size)) if is_mini else None,
+            balanced=is_ordered or sort == "balanced",
+            layout="dealt" if sort == "first dealt" else "contiguous",
+            keep=keep if is_mini else 1.0,
+        )
+        return Strategy(sampler, score=score if is_ordered else None)
+
+    return Method(build)
 
 
 def _recommended(given: Circumstances, *, balanced: bool) -> Strategy:
@@ -207,10 +173,15 @@ METHODS: Mapping[str, Method] = {
 
 
 def named(name: str) -> Method:
-    """A method of the list, or an ordering of the user's own, `module:name` as `own.marked` gives it."""
+    """A method of the table, or the user's own ordering or selection, `module:name` as `own.marked` gives it."""
     if name in METHODS:
         return METHODS[name]
-    rule = own.ordering(name)
+    rule = own.rule(name)
+    if isinstance(rule, Selection):
+        # A selection may count its calls: every run has its own.
+        return Method(
+            lambda given: Strategy(given.sampler(go.Shuffled()), select=deepcopy(rule), weighted=rule.reweights)
+        )
     # Losses of the training steps are its scores; weights are ones unless it gives some.
     return Method(lambda given: Strategy(given.sampler(rule), remembers=rule.needs_scores, weighted=True))
 

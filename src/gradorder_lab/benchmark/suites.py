@@ -1,5 +1,7 @@
 """The tasks that the field's methods are compared on, each with a grid that has random reshuffling's best step inside.
 
+A suite is an entry of `SUITES`, a task an entry of a suite; `gradorder benchmark --suite NAME` runs it.
+
 `TUNED_ON` are the tasks that the default's numbers may be chosen on, by held-out parts of their training sets; the
 others are looked at once, at the end. `terrain` and `snippets` are made by this project, all others are public data.
 """
@@ -94,3 +96,9 @@ ALL = (
     CIFAR10,
 )
 """Cheapest first."""
+
+SUITES = {"small": ALL}
+"""Name -> its tasks; every name of a task means one task in all suites."""
+
+EVERY = tuple(dict.fromkeys(task for suite in SUITES.values() for task in suite))
+"""All tasks of all suites."""

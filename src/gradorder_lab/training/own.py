@@ -1,4 +1,4 @@
-"""What users bring along: a file of data, and a network, losses or an ordering of their own, named as module:name."""
+"""What users bring along: a file of data, and a network, losses or a method of their own, named as module:name."""
 
 import hashlib
 import importlib
@@ -86,26 +86,28 @@ def unmarked(name: str) -> str:
     return name.rpartition(_MARK)[0] or name
 
 
-def ordering(marked_name: str) -> go.Ordering:
-    """The rule: an ordering, its class, or a function without arguments that makes one."""
+def rule(marked_name: str) -> go.Ordering | go.Selection:
+    """The user's ordering or selection: itself, its class, or a function without arguments that makes one."""
     name = unmarked(marked_name)
     found = imported(name, "--method")
     try:
-        rule = found if isinstance(found, go.Ordering) else found()
+        made = found if isinstance(found, go.Ordering | go.Selection) else found()
     except TypeError as error:
         raise LabError(
-            f"--method {name!r} must be an ordering, or be called without arguments for one: {error}"
+            f"--method {name!r} must be an ordering or a selection, or be called without arguments for one: {error}"
         ) from error
-    if not isinstance(rule, go.Ordering):
-        raise LabError(f"--method {name!r} must give a gradorder.Ordering, got {rule!r}")
-    return rule
+    if not isinstance(made, go.Ordering | go.Selection):
+        raise LabError(f"--method {name!r} must give a gradorder.Ordering or a gradorder.Selection, got {made!r}")
+    return made
 
 
-def check_own_ordering(marked_name: str) -> None:
-    """Refuse a rule that does not keep the contract of orderings, before anything is trained by it."""
-    rule = ordering(marked_name)
+def check_own_rule(marked_name: str) -> None:
+    """Refuse an ordering that breaks the contract of orderings, before anything is trained by it."""
+    made = rule(marked_name)
+    if isinstance(made, go.Selection):  # needs a network: `check_fit` tries it
+        return
     try:
-        testing.check_ordering(rule)
+        testing.check_ordering(made)
     except Exception as error:
         raise LabError(
             f"--method {unmarked(marked_name)!r} must keep the contract of orderings: {in_short(error)}"

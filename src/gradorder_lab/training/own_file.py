@@ -1,7 +1,9 @@
 """An .npz file of the user's own: read, and refused in one line where something in it would spoil the comparison."""
 
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -20,11 +22,12 @@ def read_file(path: Path) -> tuple[LabelledTensors, LabelledTensors]:
         LabError: an array is missing, holds no numbers or some that are not finite, or does not fit the others.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # opened here: numpy leaves a file open that is no zip file
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise LabError(f"{path} must hold arrays {', '.join(ARRAYS)}, got no {missing[0]}")
             arrays = {name: file[name] for name in ARRAYS}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error) as error:
         raise LabError(f"{path} must be an .npz file with numeric arrays {', '.join(ARRAYS)}: {error}") from error
     found = {name: _numbers(path, name, array) for name, array in arrays.items()}
     for split in ("train", "test"):

@@ -1,0 +1,104 @@
+"""The benchmark as it is started: what it announces, runs, and joins to the file of rows."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradorder_lab import cli
+from gradorder_lab.benchmark import rows
+from gradorder_lab.benchmark.contest import suitable
+from gradorder_lab.benchmark.suites import EVERY, SUITES
+from gradorder_lab.benchmark.task import Task
+from gradorder_lab.commands import benchmark as command
+from gradorder_lab.commands.benchmark import BenchmarkRequest, planned
+from gradorder_lab.errors import LabError
+from gradorder_lab.methods import BASELINE, CORE, METHODS
+from gradorder_lab.runs import origin
+from gradorder_lab.runs.store import Store
+
+
+def test_no_two_tasks_have_the_same_runs_or_name():
+    assert len({rows._as_text(rows.task_settings(task)) for task in EVERY}) == len(EVERY)
+    assert len({task.name for task in EVERY}) == len(EVERY)
+
+
+def test_every_task_is_planned_with_its_own_seeds_and_the_core():
+    for task in EVERY:
+        plan = planned(task, BenchmarkRequest())
+        assert (plan.methods, plan.seeds) == (tuple(suitable(CORE, task)), task.seeds)
+        assert plan.budgets[0] == 0.2
+        assert plan.budgets[-1] == 1.0
+    assert planned(EVERY[0], BenchmarkRequest(methods=("InfoBatch",), seeds=3)).methods == (BASELINE, "InfoBatch")
+    assert planned(EVERY[0], BenchmarkRequest(methods=("all",))).methods == tuple(METHODS)
+
+
+def test_one_step_size_for_all_is_not_searched():
+    plan = planned(EVERY[0], BenchmarkRequest(step_size=0.2))
+    assert plan.searches([]) == []
+    assert {recipe.step_size for recipe, _ in plan.runs([])} == {0.2}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": ("nothing",)}, "TASK must be one of: terrain, .*; got 'nothing'"),
+        ({"methods": ("best",)}, "--method must be one of: random reshuffling, .*; got 'best'"),
+        ({"suite": "large"}, "--suite must be one of small, got 'large'"),
+    ],
+)
+def test_what_is_not_known_is_refused(change, message, tmp_path):
+    with pytest.raises(LabError, match=message):
+        command.benchmark(replace(BenchmarkRequest(), **change), tmp_path)
+
+
+def test_a_dirty_tree_ships_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_commit", lambda: "abc-dirty")
+    with pytest.raises(LabError, match="clean commit"):
+        command.benchmark(BenchmarkRequest(results=tmp_path / "rows.parquet"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    inputs = (np.eye(3)[labels] * 2 + rng.standard_normal((400, 3))).astype(np.float32)
+    np.savez(tmp_path / "own.npz", x_train=inputs[:300], y_train=labels[:300], x_test=inputs[300:], y_test=labels[300:])
+    task = Task("tiny", str(tmp_path / "own.npz"), "2-layer", epochs=2, batch_size=30, step_sizes=(0.05,))
+    monkeypatch.setitem(SUITES, "small", (task,))
+    monkeypatch.setattr(command, "join", lambda path, places: rows.join(path, places, [task]))
+    return task
+
+
+def test_it_announces_runs_and_joins(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(origin, "_commit", lambda: "abc")
+    asked = BenchmarkRequest(methods=("shuffle once",), seeds=2, results=tmp_path / "rows.parquet")
+    command.benchmark(asked, tmp_path / "out")
+    told = capsys.readouterr().out
+    assert "tiny: 2 methods, 0 trainings to search step sizes and 28 that count" in told
+    assert "shuffle once" in told
+    found = rows.read_rows(tmp_path / "rows.parquet")
+    assert len(found) == 28
+    assert sorted(run.place for run in found) == list(range(28))
+    seeds = [run.seed for run in sorted(found, key=lambda run: run.place)]
+    assert seeds == [0] * 14 + [1] * 14  # one after the other, and methods mixed:
+    methods = [run.method for run in sorted(found, key=lambda run: run.place)][:14]
+    assert methods not in (sorted(methods), sorted(methods, reverse=True))
+
+    command.benchmark(replace(asked, seeds=3), tmp_path / "elsewhere")  # what the file has is not run again
+    assert len(rows.read_rows(tmp_path / "rows.parquet")) == 42
+    with Store(tmp_path / "elsewhere") as store:
+        assert {run.seed for run in rows.runs_in(store, [tiny])} == {2}
+
+
+def test_without_a_file_to_ship_the_rows_are_a_table_beside_the_store(tiny, tmp_path, monkeypatch):
+    given = ("--method", "shuffle once", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out"))
+    monkeypatch.setattr(sys, "argv", ["gradorder", "benchmark", *given])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 0
+    found = rows.read_rows(tmp_path / "out" / rows.BENCHMARK_RESULTS)
+    assert {run.method for run in found} == {BASELINE, "shuffle once"}
+    assert len(found) == 14
