@@ -66,7 +66,7 @@ def data_report(
         raise ValueError(f"dataset must hold the sampler's {sampler.num_examples} examples, got {num_examples}")
     given = None if labels is None or labels is True else _one_per_example(labels, num_examples)
     if suspect_above is None:
-        suspect_above = _loss_of_guessing(Classes.of(True if given is None else given, data, num_examples))
+        suspect_above = _loss_of_guessing(Classes.given(True if given is None else given, data, num_examples))
     return DataReport(history, data, checks.positive("suspect_above", suspect_above), given)
 
 

@@ -145,7 +145,7 @@ class _AuditedRun(OrderingRun):
 
     def worth(self, part: float) -> float:
         """Return the square root of the part: fewer updates need more than their share of the run."""
-        return part**WORTH_EXPONENT
+        return float(part**WORTH_EXPONENT)
 
     def order(self, request: Request) -> Order:
         """Audit the epoch before this one, then order this one."""

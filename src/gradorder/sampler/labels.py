@@ -49,6 +49,11 @@ class Classes:
             return None
         if isinstance(labels, str) and labels == "auto":
             return cls._found_in(dataset, num_examples)
+        return cls.given(labels, dataset, num_examples)
+
+    @classmethod
+    def given(cls, labels: Any, dataset: Any, num_examples: int) -> Self:  # noqa: ANN401 - as in `of`
+        """Return the classes for one label per example, or for True: those of the dataset."""
         source = "labels"
         if labels is True:
             found = _labels_of(dataset)
