@@ -1,8 +1,10 @@
-"""The tables of docs/reference.md and docs/troubleshooting.md, which scripts/reference.py writes."""
+"""The tables of the reference: those that scripts/reference.py writes, the versions, and a recorded run."""
 
 import ast
+import csv
 import importlib.util
 import re
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -88,3 +90,33 @@ def test_the_text_on_the_page_is_the_beginning_of_the_real_message():
     (line,) = [row for row in (DOCS / "troubleshooting.md").read_text().splitlines() if "is trained on again" in row]
     beginning = line.strip("| ").split(" | ")[0].removesuffix(" …").replace("…", "0").replace("\\", "")
     assert str(given[0].message).startswith(beginning)
+
+
+def test_the_versions_of_the_page_on_reliability_are_those_of_the_project():
+    text = (DOCS / "reliability.md").read_text()
+    lines = re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| ([\d.]+) \|$", text, flags=re.MULTILINE)
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = ("sklearn", "lightning", "accelerate", "transformers")
+    asked = project["dependencies"] + sum((project["optional-dependencies"][extra] for extra in extras), [])
+    oldest = dict(re.match(r"([\w-]+)>=([\d.]+)", one).groups() for one in asked if not one.startswith("gradorder"))
+    assert {name: (run, floor) for name, run, floor in lines if name != "Python"} == {
+        name: (pinned[name], floor) for name, floor in oldest.items()
+    }
+    assert ("Python", "3.11", project["requires-python"].removeprefix(">=")) in lines
+
+
+@pytest.mark.slow
+def test_the_recorded_run_of_the_picture_is_what_the_script_records():
+    spec = importlib.util.spec_from_file_location("shrinking", ROOT / "benchmarks" / "shrinking_epochs.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    with script.RESULTS.open(newline="") as file:
+        written = list(csv.DictReader(file))
+    new = list(script.rows(seed=0))
+    assert len(new) == len(written)
+    for row, (epoch, share, visits) in zip(written, new, strict=True):
+        assert (row["epoch"], len(row["visits"])) == (str(epoch), len(visits))
+        assert float(row["visited_share"]) == pytest.approx(float(share), abs=0.02)  # rounding differs by machine
+    columns = list(zip(*(row["visits"] for row in written), strict=True))
+    assert all("ssss" not in "".join(column) for column in columns)  # each comes back within four epochs

@@ -29,11 +29,6 @@ def pinned(file):
     return dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / file).read_text(), flags=re.MULTILINE))
 
 
-def named(text):
-    """Names and versions of a list in a sentence."""
-    return dict(re.findall(r"([A-Za-z-]+) (\d+(?:\.\d+)+)", text))
-
-
 def is_same(version, other):
     """Whether they are one version: 2.6 is 2.6.0."""
     one, two = ([int(part) for part in text.split(".")] for text in (version, other))
@@ -68,17 +63,6 @@ def test_every_framework_has_an_upper_bound_just_above_the_pinned_version():
     for name, bound in bounds.items():
         major, minor = (int(part) for part in fixed[name].split(".")[:2])
         assert bound == f"{major}.{minor + 1}", name
-
-
-def test_the_page_on_reliability_names_both():
-    text = " ".join((ROOT / "docs" / "reliability.md").read_text().split())
-    (run,) = re.findall(r"versions in `constraints\.txt`: (.+?)\. The oldest", text)
-    (oldest,) = re.findall(r"The oldest that `pyproject\.toml` allows are (.+?)\. `make floor`", text)
-    promised, fixed = lower_bounds(), pinned("constraints.txt")
-    del promised["tqdm"]  # a bar that shows progress
-    assert named(oldest) == promised
-    assert named(run) == {name: fixed[name] for name in promised} | {"Python": "3.11"}
-    assert LIBRARY["requires-python"] == ">=3.11"
 
 
 def test_the_page_on_frameworks_and_the_plug_ins_know_the_same_floors():
