@@ -65,7 +65,7 @@ def _rules(module: Any, base: type) -> list[type]:  # noqa: ANN401 - a module
 
 def _row(kind: type, page: str, needs: str | None = None) -> list[str]:
     name = kind.__name__
-    link = f"[`{name}`](api/{page}.md#gradorder.{name})"
+    link = f"[{name}](api/{page}.md#gradorder.{name})"
     parts = [needs or paragraph(kind, "Needs"), paragraph(kind, "Cost"), paragraph(kind, "When")]
     return [link, _first_line(kind), *(_sentence(part) for part in parts)]
 
@@ -342,8 +342,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
 
 
+_TYPESET = ((r"\|\|_2", "‖₂"), (r"\|\|", "‖"), (r"\|", "&#124;"), (r"_i\b", "ᵢ"), (r"\^2\b", "²"))
+
+
 def _cell(text: str) -> str:
-    return text.replace("||", "‖").replace("|", "&#124;")
+    for plain, shown in _TYPESET:
+        text = re.sub(plain, shown, text)
+    return text
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
