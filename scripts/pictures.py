@@ -298,7 +298,9 @@ def loop() -> Figure:
     width, height = 0.72, 0.56
     for (x, y), (title, text, fill) in LOOP.items():
         corner = (x - width / 2, y - height / 2)
-        axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle="round,pad=0,rounding_size=0.06", fc=fill, ec=RULE))
+        axes.add_patch(
+            FancyBboxPatch(corner, width, height, boxstyle="round,pad=0,rounding_size=0.06", fc=fill, ec=RULE)
+        )
         axes.text(x, y + 0.15, title, ha="center", va="center", fontsize=11, fontweight="bold")
         axes.text(x, y - 0.08, text, ha="center", va="center", fontsize=8.5, color=QUIET)
     for (start, end), call in ARROWS.items():
@@ -307,7 +309,9 @@ def loop() -> Figure:
             (place[0] + sign * direction[0] * (width / 2 + 0.02), place[1] + sign * direction[1] * (height / 2 + 0.02))
             for place, sign in ((start, 1), (end, -1))
         )
-        axes.annotate("", tip, begin, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.4, "shrinkA": 0, "shrinkB": 0})
+        axes.annotate(
+            "", tip, begin, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+        )
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         is_across = direction[1] == 0
         axes.text(

@@ -74,7 +74,9 @@ def test_every_error_class_of_the_library_has_a_message(reference):
 
 
 def test_a_new_warning_is_found(reference):
-    source = 'def fit(self):\n    if self.bad:\n        warnings.warn(f"the model of {self.name} is bad", stacklevel=2)\n'
+    source = (
+        'def fit(self):\n    if self.bad:\n        warnings.warn(f"the model of {self.name} is bad", stacklevel=2)\n'
+    )
     (function,) = ast.parse(source).body
     assert list(reference._messages_of(function)) == [("warning", "the model of … is bad")]
 
