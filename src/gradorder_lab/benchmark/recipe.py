@@ -15,7 +15,8 @@ from gradorder_lab.training.recipe import OptimizerName, Training
 
 EXPERIMENT = "compare"
 
-_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "seeds"})
+_NOT_OF_A_RUN = {"name", "step_sizes", "seeds", "searches_methods"}
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in _NOT_OF_A_RUN)
 
 
 @final

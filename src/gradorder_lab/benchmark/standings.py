@@ -272,7 +272,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float, costs
     curves = {cost: (found.curve(seeds, cost), random.curve(seeds, cost)) for cost in COSTS}
     ours, theirs = curves[GRADIENTS]
     whole = float(theirs.cost[random.full].mean())
-    at_half = _accuracy_at(_HALF_BUDGET * whole, ours) - _accuracy_at(_HALF_BUDGET * whole, theirs)
+    at_half = accuracy_at(_HALF_BUDGET * whole, ours) - accuracy_at(_HALF_BUDGET * whole, theirs)
     seconds = curves[CLOCK][0].cost
     points = [
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
@@ -299,7 +299,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float, costs
     )
 
 
-def _accuracy_at(cost: float, curve: CostCurve) -> Array:
+def accuracy_at(cost: float, curve: CostCurve) -> Array:
     """Each seed's accuracy with this cost, on the line in log cost between the two budgets around it.
 
     A method whose longest run costs less has that; one whose shortest run costs more has none (NaN).

@@ -34,6 +34,8 @@ class Task:
         variant: what tells it apart from a task that is otherwise the same.
         optimizer: "SGD" or "AdamW".
         seeds: how often the benchmark runs each method: more where a run is cheap.
+        searches_methods: whether the benchmark searches a learning rate for every method, or only for random
+            reshuffling, where a run is expensive.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Task:
     variant: str = ""
     optimizer: OptimizerName = "SGD"
     seeds: int = 10
+    searches_methods: bool = True
 
     def __post_init__(self) -> None:
         if not self.has_classes and (self.wrong_labels > 0 or self.rarest < 1):
