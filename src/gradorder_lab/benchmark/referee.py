@@ -27,6 +27,7 @@ from gradorder_lab.benchmark.curves import CostCurve
 from gradorder_lab.benchmark.measure import LOSS
 from gradorder_lab.benchmark.rows import BenchmarkRun, rows_of_task
 from gradorder_lab.benchmark.standings import Level, Mean, accuracy_at
+from gradorder_lab.benchmark.suites import EVERY
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.judge.claims import holm
 from gradorder_lab.judge.effects import LEVEL
@@ -146,6 +147,11 @@ def trials_of(task: Task, rows: Sequence[BenchmarkRun]) -> list[Trial]:
     methods = [name for name in contest.methods if name != BASELINE]
     trials = [_trial(contest, name, _runs(contest, name, found), random, found) for name in methods]
     return [trial for trial in trials if trial is not None]
+
+
+def all_trials(rows: Sequence[BenchmarkRun], tasks: Iterable[Task] = EVERY) -> list[Trial]:
+    """Return the trials of all tasks, in the order of the tasks."""
+    return [trial for task in tasks for trial in trials_of(task, rows)]
 
 
 def judged(trials: Iterable[Trial]) -> dict[str, Judgement]:
