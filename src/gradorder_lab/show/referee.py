@@ -135,8 +135,8 @@ def promise(trials: Sequence[Trial]) -> str:
     saved = sorted(100 * (1 - trial.gradients) for trial in confirmed)
     return (
         f"Measured on {len(names)} tasks with small models on one thread of a CPU, not yet on a GPU. It computed "
-        f"{saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median {median(saved):.0f}%). It "
-        f"ended not worse by more than a small margin on {levels.count(Level.NOT_WORSE)} tasks and worse on "
+        f"{saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median {median(saved):.0f}%). "
+        f"It ended not worse by more than a small margin on {levels.count(Level.NOT_WORSE)} tasks and worse on "
         f"{levels.count(Level.WORSE)}; {levels.count(Level.NOT_KNOWN)} are not known. Compared with a run of random "
         f"reshuffling that is cut to the same cost, it was better on {answers.count(EqualCost.BETTER)}, worse on "
         f"{answers.count(EqualCost.WORSE)}, and not known on {answers.count(EqualCost.NOT_KNOWN)}."
