@@ -24,7 +24,7 @@ from gradorder_lab.judge.claims import Claim
 from gradorder_lab.judge.where import verdict_text, where_it_holds
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show.referee import groups_table, methods_table, trials_table
+from gradorder_lab.show.referee import groups_table, methods_table, promise, trials_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -144,6 +144,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "networks": partial(claims, "C7", "C8"),
     "norms": norms,
     "rules": rules,
+    "promise": lambda: promise(_trials()),
     "methods": lambda: _as_markdown(*methods_table(_trials())),
     "groups": lambda: _as_markdown(*groups_table(_trials())),
     "trials": lambda: _as_markdown(*trials_table(_trials())),
