@@ -17,7 +17,7 @@ from gradorder_lab.benchmark.running import compared, in_random_order
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
 from gradorder_lab.errors import LabError
-from gradorder_lab.methods import BASELINE, FIXED_BUDGET, METHODS, RANDOM_BALANCED, RECOMMENDED
+from gradorder_lab.methods import BASELINE, FIXED_BUDGET, METHODS, RANDOM_STRATIFIED, RECOMMENDED
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.sweep import Piece
 from gradorder_lab.training.network import NetworkRun
@@ -344,7 +344,7 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
     )
     monkeypatch.syspath_prepend(tmp_path)
     task_ = replace(own_task, data=str(copy), model="changing_models:linear")
-    asked = command.ComparisonRequest(task_, methods=(RANDOM_BALANCED,))
+    asked = command.ComparisonRequest(task_, methods=(RANDOM_STRATIFIED,))
     first = command.planned(asked).task
     assert command.planned(asked).task == first
     rows = CompareRecipe.of(first, BASELINE, 0.05, 1.0).run(0, Workspace(data=copy))
