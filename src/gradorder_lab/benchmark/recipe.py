@@ -33,7 +33,7 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 7
+    revision: ClassVar[int] = 8
     later: ClassVar[frozenset[str]] = frozenset({"optimizer"})
 
     experiment: str = EXPERIMENT

@@ -21,10 +21,10 @@ from gradorder_lab.errors import LabError
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training import own
-from gradorder_lab.training.method import Circumstances, Method
+from gradorder_lab.training.method import Circumstances, Method, Strategy
 from gradorder_lab.training.network import NetworkRun
 from gradorder_lab.training.split import DataSettings, Split, load_split
-from gradorder_lab.training.step_sizes import step_size_named
+from gradorder_lab.training.step_sizes import StepSize, step_size_by_progress, step_size_named
 
 OptimizerName = Literal["SGD", "AdamW"]
 
@@ -97,23 +97,24 @@ class Training:
         losses = self.own_losses
         given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed, losses)
         model = self.network(split, seed).to(device)
-        step_size = step_size_named(
-            self.schedule,
-            self.step_size,
-            steps_per_epoch=math.ceil(len(split.train) / self.batch_size),
-            epochs=self.length,
-        )
+        strategy = self.method.build(given)
         return NetworkRun(
             model,
             self._optimizer(model),
-            self.method.build(given),
-            step_size,
+            strategy,
+            self._step_size(strategy, len(split.train)),
             split.train,
             {name: getattr(split, part) for name, part in self.measured.items()},
             device,
             None if self.crop is None else partial(_crops_and_flips, seed, self.crop, device),
             losses,
         )
+
+    def _step_size(self, strategy: Strategy, num_examples: int) -> StepSize:
+        if strategy.runs_by_progress:
+            return step_size_by_progress(self.schedule, self.step_size, strategy.sampler)
+        steps_per_epoch = math.ceil(num_examples / self.batch_size)
+        return step_size_named(self.schedule, self.step_size, steps_per_epoch=steps_per_epoch, epochs=self.length)
 
     def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         if self.optimizer == "AdamW":
