@@ -7,6 +7,7 @@ others are looked at once, at the end. `terrain` and `snippets` are made by this
 """
 
 from dataclasses import replace
+from itertools import chain
 
 from gradorder_lab.benchmark.task import Task
 
@@ -75,6 +76,54 @@ CIFAR10 = Task(
     seeds=_LARGE,
 )
 
+_SGD = (0.01, 0.03, 0.1, 0.3)
+_ADAMW = (3e-4, 1e-3, 3e-3, 1e-2)
+
+
+def _with_both_optimizers(task: Task) -> tuple[Task, Task]:
+    """The task with SGD with momentum, and with AdamW."""
+    adamw = {"name": f"{task.name}, AdamW", "optimizer": "AdamW", "step_sizes": _ADAMW, "weight_decay": 0.01}
+    return replace(task, name=f"{task.name}, SGD"), replace(task, **adamw)
+
+
+A9A = Task("a9a", "a9a", "2-layer", epochs=10, step_sizes=_SGD)
+W8A = Task("w8a", "w8a", "2-layer", epochs=10, step_sizes=_SGD)
+CALIFORNIA = Task(
+    "california-housing", "california-housing", "2-layer", epochs=15, step_sizes=_SGD, losses="gradorder:squared_error"
+)
+DIGITS = Task("digits", "digits", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD)
+NOISY_DIGITS = replace(DIGITS, name="digits, 20% noisy labels", wrong_labels=0.2)
+BREAST_CANCER = Task("breast-cancer", "breast-cancer", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD)
+DIABETES = Task(
+    "diabetes", "diabetes", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD, losses="gradorder:squared_error"
+)
+_TABLES = (A9A, W8A, CALIFORNIA, DIGITS, NOISY_DIGITS, BREAST_CANCER, DIABETES)
+
+_MINILM = Task(
+    "banking77, MiniLM, AdamW",
+    "banking77",
+    "minilm",
+    epochs=4,
+    batch_size=32,
+    step_sizes=(1e-4, 3e-4, 1e-3),
+    weight_decay=0.01,
+    optimizer="AdamW",
+    seeds=_LARGE,
+)
+FINE_TUNING = (
+    _MINILM,
+    replace(_MINILM, name="trec, MiniLM, AdamW", data="trec"),
+    replace(_MINILM, name="clinc150, MiniLM, AdamW", data="clinc150"),
+    replace(
+        _MINILM,
+        name="cifar100, ResNet-20, AdamW",
+        data="cifar100-features",
+        model="resnet20-top",
+        epochs=5,
+        step_sizes=(1e-3, 3e-3, 1e-2),
+    ),
+)
+
 TUNED_ON = (TERRAIN, FASHION_MNIST, SST2)
 TUNED_DATA = frozenset(task.data for task in TUNED_ON)
 """Data that the default's numbers were chosen on. Every task with such data is reported apart from the others."""
@@ -97,7 +146,9 @@ ALL = (
 )
 """Cheapest first."""
 
-SUITES = {"small": ALL}
+CONFIRMATION = (*chain.from_iterable(_with_both_optimizers(task) for task in _TABLES), *FINE_TUNING)
+
+SUITES = {"small": ALL, "confirmation": CONFIRMATION}
 """Name -> its tasks; every name of a task means one task in all suites."""
 
 EVERY = tuple(dict.fromkeys(task for suite in SUITES.values() for task in suite))

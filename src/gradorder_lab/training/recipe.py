@@ -83,7 +83,14 @@ class Training:
     def network(self, split: Split, seed: int) -> nn.Module:
         """The network with the start of this seed, the same for every method."""
         build, given = _builder(self.model, self.width), (split.num_classes, split.input_shape)
-        return started(lambda: build(*given), seed)
+        model = started(lambda: build(*given), seed)
+        if unknown := split.pretrained.keys() - model.state_dict().keys():
+            raise LabError(
+                f"--model must be the network whose pretrained weights come with {self.data.name}, got {self.model!r} "
+                f"without {min(unknown)}"
+            )
+        model.load_state_dict(split.pretrained, strict=False)  # the head keeps the start of this seed
+        return model
 
     def start(self, seed: int, workspace: Workspace | None = None) -> NetworkRun:
         """The run before its first step."""
