@@ -124,6 +124,20 @@ FINE_TUNING = (
     ),
 )
 
+_CIFAR10_FULL = Task(
+    "cifar10, resnet18, 30 epochs",
+    "cifar10",
+    "resnet18-full",
+    epochs=30,
+    step_sizes=(0.02, 0.05, 0.1, 0.2),
+    weight_decay=5e-4,
+    crops=True,
+    mixed_precision=True,
+    seeds=_LARGE,
+)
+CIFAR10_GPU = (_CIFAR10_FULL, replace(_CIFAR10_FULL, name="cifar10, resnet18, 100 epochs", epochs=100))
+"""All 50,000 images, for a GPU: `gradorder benchmark --device cuda --suite cifar10`."""
+
 TUNED_ON = (TERRAIN, FASHION_MNIST, SST2)
 TUNED_DATA = frozenset(task.data for task in TUNED_ON)
 """Data that the default's numbers were chosen on. Every task with such data is reported apart from the others."""
@@ -148,7 +162,16 @@ ALL = (
 
 CONFIRMATION = (*chain.from_iterable(_with_both_optimizers(task) for task in _TABLES), *FINE_TUNING)
 
-SUITES = {"small": ALL, "confirmation": CONFIRMATION}
+"""Run once, with settings that were chosen by held-out parts of the training sets before the first row."""
+
+FOUR_OLDER = tuple(
+    chain.from_iterable(
+        (task, _with_both_optimizers(task)[1]) for task in (MNIST, FASHION_MNIST, WRONG_LABELS, RARE_CLASSES)
+    )
+)
+"""Tasks of the first suite, with AdamW too."""
+
+SUITES = {"small": ALL, "confirmation": CONFIRMATION, "older": FOUR_OLDER, "cifar10": CIFAR10_GPU}
 """Name -> its tasks; every name of a task means one task in all suites."""
 
 EVERY = tuple(dict.fromkeys(task for suite in SUITES.values() for task in suite))

@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2: a pretrained BERT with its lower layers frozen; the upper ones are trained with a new head.
 
-Wang et al., "MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers" (2020).
+Wang et al., "MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers", 2020.
 The layers are those of `transformers`. The frozen layers give the same outputs in every epoch: they are computed once.
 Nothing drops out in training, so that all methods of one seed differ only in their examples.
 """

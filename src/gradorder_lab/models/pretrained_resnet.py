@@ -5,7 +5,6 @@ CIFAR-10.
 """
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -36,14 +35,14 @@ def cifar100_features(directory: Path | None) -> tuple[PretrainedFeatures, Pretr
     frozen, pretrained = split_resnet20(read_resnet20(directory))
     train, test = load("cifar100", data_dir=directory, size="cpu")
     kept, _ = without_some(len(train), max(0, len(train) - NUM_TRAIN))
-    parts = [
-        _features(directory, frozen, pretrained, part, images, labels)
-        for part, images, labels in (
-            ("train", train.images[kept], train.labels[kept]),
-            ("test", test.images, test.labels),
-        )
-    ]
-    return parts[0], parts[1], train.num_classes
+
+    def features(part: str, images: torch.Tensor, labels: torch.Tensor) -> PretrainedFeatures:
+        made_from = (_SHA256, _NUM_FROZEN, hashlib.sha256(images.numpy().tobytes()).hexdigest())
+        outputs = cached_features(directory, f"cifar100-{part}", made_from, lambda: frozen_outputs(frozen, images))
+        return PretrainedFeatures(outputs, labels, pretrained)
+
+    of_train = features("train", train.images[kept], train.labels[kept])
+    return of_train, features("test", test.images, test.labels), train.num_classes
 
 
 def resnet20_top(classes: int) -> nn.Sequential:
@@ -82,16 +81,3 @@ def read_resnet20(directory: Path | None) -> nn.Sequential:
     names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]
     model.load_state_dict(dict(zip(names, weights.values(), strict=True)), strict=False)
     return model.eval()
-
-
-def _features(
-    directory: Path | None,
-    frozen: nn.Module,
-    pretrained: Mapping[str, torch.Tensor],
-    part: str,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-) -> PretrainedFeatures:
-    made_from = (_SHA256, _NUM_FROZEN, hashlib.sha256(images.numpy().tobytes()).hexdigest())
-    features = cached_features(directory, f"cifar100-{part}", made_from, lambda: frozen_outputs(frozen, images))
-    return PretrainedFeatures(features, labels, pretrained)
