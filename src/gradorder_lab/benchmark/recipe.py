@@ -34,7 +34,7 @@ class CompareRecipe(Recipe):
     """
 
     revision: ClassVar[int] = 8
-    later: ClassVar[frozenset[str]] = frozenset({"optimizer"})
+    later: ClassVar[frozenset[str]] = frozenset({"optimizer", "crops", "mixed_precision"})
 
     experiment: str = EXPERIMENT
     method: str
@@ -54,6 +54,8 @@ class CompareRecipe(Recipe):
     losses: str | None = None
     variant: str = ""
     optimizer: OptimizerName = "SGD"
+    crops: bool = False
+    mixed_precision: bool = False
 
     @classmethod
     def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:

@@ -8,11 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from gradorder_lab.benchmark import suites
 from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import Measure
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
-from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.effects import interval
 from gradorder_lab.methods import BASELINE
@@ -172,14 +170,6 @@ class Standings:
         margin = measure.margin(full, margin)
         rows = [_standing(name, found, random, margin, costs) for name, found in methods.items() if found is not None]
         return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, random.step_size, measure)
-
-
-def all_standings(
-    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = suites.EVERY, costs: Sequence[str] = COSTS
-) -> list[Standings]:
-    """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
-    is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
-    return [Standings.of(task.name, task.margin, runs, costs) for task in tasks if task.name in is_there]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from gradorder.losses import Losses
 from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.errors import LabError
+from gradorder_lab.models.mixed_precision import MixedPrecision
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training import own
@@ -50,6 +51,7 @@ class Training:
         weight_decay: of either.
         crop: training images are mirrored half of the time and shifted by up to this many pixels; None: neither.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
+        mixed_precision: whether the network runs under autocast in bfloat16; on a CPU it never does.
         measured: name in the rows -> the part of the split.
     """
 
@@ -68,6 +70,7 @@ class Training:
     weight_decay: float = 0.0
     crop: int | None = None
     losses: str | None = None
+    mixed_precision: bool = False
     measured: Mapping[str, Literal["train", "held_out", "test"]] = field(default_factory=lambda: {"test": "test"})
 
     @property
@@ -83,7 +86,14 @@ class Training:
     def network(self, split: Split, seed: int) -> nn.Module:
         """The network with the start of this seed, the same for every method."""
         build, given = _builder(self.model, self.width), (split.num_classes, split.input_shape)
-        return started(lambda: build(*given), seed)
+        model = started(lambda: build(*given), seed)
+        if unknown := split.pretrained.keys() - model.state_dict().keys():
+            raise LabError(
+                f"--model must be the network whose pretrained weights come with {self.data.name}, got {self.model!r} "
+                f"without {min(unknown)}"
+            )
+        model.load_state_dict(split.pretrained, strict=False)  # the head keeps the start of this seed
+        return model
 
     def start(self, seed: int, workspace: Workspace | None = None) -> NetworkRun:
         """The run before its first step."""
@@ -97,6 +107,8 @@ class Training:
         losses = self.own_losses
         given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed, losses)
         model = self.network(split, seed).to(device)
+        if self.mixed_precision and device.type != "cpu":
+            model = MixedPrecision(model)
         strategy = self.method.build(given)
         return NetworkRun(
             model,
