@@ -86,16 +86,27 @@ def _with_both_optimizers(task: Task) -> tuple[Task, Task]:
     return replace(task, name=f"{task.name}, SGD"), replace(task, **adamw)
 
 
-A9A = Task("a9a", "a9a", "2-layer", epochs=10, step_sizes=_SGD)
+A9A = Task("a9a", "a9a", "2-layer", epochs=10, step_sizes=(0.03, 0.1, 0.3, 1.0))
 W8A = Task("w8a", "w8a", "2-layer", epochs=10, step_sizes=_SGD)
 CALIFORNIA = Task(
-    "california-housing", "california-housing", "2-layer", epochs=15, step_sizes=_SGD, losses="gradorder:squared_error"
+    "california-housing",
+    "california-housing",
+    "2-layer",
+    epochs=15,
+    step_sizes=(0.003, 0.01, 0.03),  # 0.1 diverges
+    losses="gradorder:squared_error",
 )
 DIGITS = Task("digits", "digits", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD)
 NOISY_DIGITS = replace(DIGITS, name="digits, 20% noisy labels", wrong_labels=0.2)
 BREAST_CANCER = Task("breast-cancer", "breast-cancer", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD)
 DIABETES = Task(
-    "diabetes", "diabetes", "2-layer", epochs=30, batch_size=32, step_sizes=_SGD, losses="gradorder:squared_error"
+    "diabetes",
+    "diabetes",
+    "2-layer",
+    epochs=30,
+    batch_size=32,
+    step_sizes=(0.001, 0.003, 0.01, 0.03),
+    losses="gradorder:squared_error",
 )
 _TABLES = (A9A, W8A, CALIFORNIA, DIGITS, NOISY_DIGITS, BREAST_CANCER, DIABETES)
 

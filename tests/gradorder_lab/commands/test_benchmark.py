@@ -45,7 +45,7 @@ def test_one_step_size_for_all_is_not_searched():
     [
         ({"tasks": ("nothing",)}, "TASK must be one of: terrain, .*; got 'nothing'"),
         ({"methods": ("best",)}, "--method must be one of: random reshuffling, .*; got 'best'"),
-        ({"suite": "large"}, "--suite must be one of small, got 'large'"),
+        ({"suite": "large"}, "--suite must be one of small, confirmation, older, cifar10, got 'large'"),
     ],
 )
 def test_what_is_not_known_is_refused(change, message, tmp_path):
