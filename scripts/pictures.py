@@ -179,7 +179,7 @@ def peers() -> Figure:
 
 RIVALS = {
     "recommended": ("#d55e00", "o"),
-    "random balanced": ("#0072b2", "s"),
+    "random stratified": ("#0072b2", "s"),
     "InfoBatch": ("#00855f", "^"),
     "Ordered SGD": ("#b2558a", "v"),
 }
