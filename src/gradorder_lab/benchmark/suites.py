@@ -12,7 +12,7 @@ from gradorder_lab.benchmark.task import Task
 _LARGE = 5  # seeds
 
 _SGD = (0.01, 0.03, 0.1, 0.3)
-_ADAMW = (3e-4, 1e-3, 3e-3, 1e-2)
+_ADAMW = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 def _with_both_optimizers(task: Task) -> tuple[Task, Task]:
