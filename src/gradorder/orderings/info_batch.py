@@ -17,8 +17,8 @@ class InfoBatch(Ordering):
 
     Rule: with m the mean score, let L be the examples with score_i < m. Exactly floor((1 - ratio) |L|) of them are
     drawn without replacement and visited with weight 1 / (1 - ratio); all other examples are visited with weight 1. So
-    the expected weighted sum over an epoch is the sum over all examples, up to that rounding. In the last ceil(complete_part * epochs) epochs, and after them, no example is skipped and all weights are
-    1.
+    the expected weighted sum over an epoch is the sum over all examples, up to that rounding. In the last
+    ceil(complete_part * epochs) epochs, and after them, no example is skipped and all weights are 1.
 
     The scores should be losses remembered from training: call `sampler.step(losses)` with the unweighted losses.
     Examples that were never scored are visited, and come first. The length of an epoch is known only when it is
