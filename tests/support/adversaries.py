@@ -227,6 +227,37 @@ def without_a_sum(model, batch):
     return model(batch[0])[torch.arange(len(batch[1])), batch[1]]
 
 
+def with_experts(m, x):
+    """`out[rows] = expert(hidden[rows])`."""
+    hidden = m.body(x)
+    written = 0 * hidden
+    for number, expert in enumerate(m.experts):
+        rows = (torch.arange(len(x)) % 2 == number).nonzero()[:, 0]
+        written[rows] = expert(hidden[rows])
+    return written
+
+
+def with_deep_weight(m, x):
+    """Computed by more operations than Python's stack is deep."""
+    weight = m.body.weight
+    for _ in range(600):
+        weight = weight * 1.0 + 0.0
+    return x @ weight.T
+
+
+def with_hooked_weight(m, x):
+    weight = m.body.weight * 2
+    if weight.requires_grad:
+        weight.register_hook(lambda gradient: 3 * gradient)
+    return x @ weight.T
+
+
+def sharing_its_weight():
+    layers = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+    layers[1].weight = layers[0].weight
+    return nn.Sequential(*layers)
+
+
 def sorted_inside(m, x):
     order = x[:, 0].argsort(descending=True)
     return m.body(x[order]).tanh()[order.argsort()]
@@ -439,6 +470,15 @@ INDEPENDENT = {
     "bias used as weight": of(lambda m, x: m.body(x) * m.body.bias),
     "embedding and head": of(lambda m, x: (m.words(x) @ m.words.weight.T).softmax(-1).mean(1)[:, :4], batch=words,
                              words=L(nn.Embedding, 9, 4)),
+    "two layers with one weight": of(lambda m, x: m.shared(x).tanh(), shared=sharing_its_weight),
+    "attention called twice": of(lambda m, x: m.attention(x, *[m.attention(x, m.body(x), x)[0]] * 2)[0].mean(1),
+                                 batch=sequences, attention=L(nn.MultiheadAttention, 4, 2, batch_first=True)),
+    "tied to the head, many positions": of(
+        lambda m, x: (m.words(x.repeat(1, 4)) @ m.words.weight.T).tanh().mean(1)[:, :4], batch=words,
+        words=L(nn.Embedding, 9, 4)),
+    "rows written by an index": of(with_experts, experts=lambda: nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])),
+    "a deep graph of parameters": of(with_deep_weight),
+    "a hook on a computed weight": of(with_hooked_weight),
     # parameters that get nothing
     "unused parameter": of(lambda m, x: m.body(x), unused=P(7)),
     "detached path": of(lambda m, x: m.other(x).detach() + m.body(x), other=L(nn.Linear, 4, 4)),
@@ -457,6 +497,8 @@ INDEPENDENT = {
     "clamped": of(lambda m, x: m.body(x).clamp(m.low, m.low + 1), low=P(4)),
     "maximum with a parameter": of(lambda m, x: torch.maximum(m.body(x), m.vector), vector=P(4)),
     "power of a parameter": of(lambda m, x: m.body(x).abs() ** m.vector, vector=P(4)),
+    "a rounded quotient": of(
+        lambda m, x: m.body(x) + torch.div(m.body(x).detach(), m.vector, rounding_mode="floor"), vector=P(4)),
     "divided by a parameter": of(lambda m, x: m.body(x) / m.vector, vector=P(4)),
     "distances to parameters": of(lambda m, x: torch.cdist(m.body(x), m.table), table=P(4, 4)),
     "soft table": of(lambda m, x: (m.body(x) @ m.keys.T).softmax(1) @ m.keys, keys=P(4, 4)),
@@ -506,7 +548,17 @@ def ranked(model, batch):
     return go.cross_entropy(model, batch).sort().values.cumsum(0)
 
 
+def one_row_for_two(m, x):
+    hidden, rows = m.body(x), torch.arange(len(x))
+    written = 0 * hidden
+    written[rows] = hidden[rows // 2]
+    return written
+
+
 MIXED = {
+    "one row for two examples": of(one_row_for_two),
+    "rolled through everything": of(lambda m, x: m.body(x).roll(3)),
+    "minus the mean of sequences": of(lambda m, x: (m.body(x) - m.body(x).mean(0)).mean(1), batch=sequences),
     "minus the mean": of(lambda m, x: m.body(x) - m.body(x).mean(0)),
     "over the deviation": of(lambda m, x: m.body(x) / (1 + m.body(x).std(0, correction=0))),
     "batch norm": of(normalised),

@@ -273,6 +273,7 @@ def test_autocast_inside_the_loss_of_a_large_model(name, method):
 # Models that are more than their layers ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # loads the compiler
 @by_both_methods
 def test_a_compiled_model(method):
     model, batch = perceptron(), vectors()
@@ -376,6 +377,8 @@ def test_inference_mode():
         made_inside = tuple(part.clone() for part in batch)
         assert_right(scored(model, made_inside), expected)
         assert outcome(lambda: observed(model, batch)) is REFUSED
+    with torch.no_grad():
+        assert_right(scored(model, batch), expected)
     assert not norms.requires_grad
     assert_right(norms, expected)
     assert_right(scored(model, made_inside), expected)

@@ -90,14 +90,6 @@ def test_precision_is_kept():
     assert memory.known()[0] == 0.1
 
 
-def test_of_several_scores_for_one_example_the_last_stays():
-    memory = ScoreMemory(2)
-    memory.remember(np.array([0, 1]), torch.tensor([1.0, 2.0]))
-    memory.remember(np.array([1]), torch.tensor([3.0]))
-    memory.settle()
-    assert memory.known().tolist() == [1.0, 3.0]
-
-
 def test_what_is_remembered_is_not_what_the_caller_changes_later():
     memory = ScoreMemory(1)
     scores = torch.tensor([1.0])
@@ -105,14 +97,6 @@ def test_what_is_remembered_is_not_what_the_caller_changes_later():
     scores.zero_()
     memory.settle()
     assert memory.known().tolist() == [1.0]
-
-
-def test_on_the_cpu_of_one_process_nothing_waits():
-    memory = ScoreMemory(1)
-    for step in range(3):
-        memory.remember(np.array([0]), torch.tensor([float(step)]))
-        assert memory.known().tolist() == [float(step)]
-        assert memory._pending == []
 
 
 @pytest.mark.parametrize("where", ["accelerator", "several processes"])

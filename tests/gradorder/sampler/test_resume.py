@@ -19,7 +19,6 @@ SIZE, BATCH, EPOCHS = 18, 4, 3  # 5 batches in the first epoch, 3 in the others
 SETTINGS = {"ordering": go.PlackettLuce(), "keep": 0.6, "start_epoch": 1}
 WORKERS = {
     "no workers": {},
-    "workers": {"num_workers": 2},
     "persistent workers": {"num_workers": 2, "persistent_workers": True},
 }
 EVERY = {name: pytest.param(name, marks=pytest.mark.slow if given else ()) for name, given in WORKERS.items()}
@@ -66,13 +65,6 @@ def test_the_batches_that_were_left_after_any_step(make_loader, workers):
         assert Run(make_loader, WORKERS[workers], state).train()[0] == straight[step:], f"stopped after {step}"
     first = go.OrderedSampler(SIZE, BATCH, **SETTINGS).state_dict()
     assert Run(make_loader, WORKERS[workers], first).train()[0] == straight
-
-
-@pytest.mark.parametrize("workers", EVERY.values())
-def test_another_loader_and_other_workers_after_the_interruption(workers):
-    straight, states = Run(DataLoader, {}).train()
-    for step in (2, 5, 7):
-        assert Run(StatefulDataLoader, WORKERS[workers], states[step - 1]).train()[0] == straight[step:]
 
 
 def test_an_iterator_thrown_away_keeps_the_place():

@@ -91,17 +91,6 @@ def test_a_fit_that_fails_changes_nothing(estimator, targets):
 
 
 @both
-def test_the_global_random_state_is_never_touched(estimator, targets):
-    before = np.random.get_state()[1].tolist()
-    for seed in (None, 0):
-        for ordering in ("random", "plackett-luce"):
-            clone(estimator).set_params(random_state=seed, ordering=ordering).fit(INPUTS, targets)
-    early = clone(estimator).set_params(random_state=None, early_stopping=True, tol=1e-3, max_iter=1000)
-    early.fit(INPUTS, targets)
-    assert np.random.get_state()[1].tolist() == before
-
-
-@both
 def test_randomness_is_the_seeds(estimator, targets):
     def coef(seed):
         return clone(estimator).set_params(random_state=seed).fit(INPUTS, targets).coef_
