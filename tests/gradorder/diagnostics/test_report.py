@@ -89,12 +89,6 @@ def test_every_kind_in_its_order():
     assert told(LOSSES, suspect_above=1.8).suspects.tolist() == [1]
 
 
-def test_the_last_loss_alone_would_have_missed_one():
-    report = told(LOSSES)
-    assert 3 in report.suspects
-    assert report.history.last_loss[3] == report.history.last_loss.min()
-
-
 def test_as_a_table(monkeypatch):
     report = told(LOSSES)
     table = report.to_pandas()
@@ -180,11 +174,6 @@ def test_a_page_of_thumbnails_that_fetches_nothing(tmp_path):
     assert "<dd>&lt;1&gt;</dd>" in text  # a label is text
     first = Image.open(io.BytesIO(base64.b64decode(parser.addresses[0].split(",")[1])))
     np.testing.assert_array_equal(np.asarray(first), data[1][0][0].numpy())
-
-
-def test_labels_that_were_given_are_shown(tmp_path):
-    told(LOSSES, dataset=pictures(), labels=list("ababab")).write_page(tmp_path / "page.html")
-    assert "<dt>label</dt><dd>b</dd>" in (tmp_path / "page.html").read_text()
 
 
 def shown_labels(report, path):

@@ -10,8 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, TensorDataset
-from torchdata.stateful_dataloader import StatefulDataLoader
+from torch.utils.data import BatchSampler, TensorDataset
 
 import gradorder as go
 from gradorder.ranks import Ranks, exchange_device
@@ -232,46 +231,6 @@ def test_the_state_is_the_same_on_every_process_and_for_any_number_of_them():
                     assert state.keys() == other.keys()
                     for key in state:
                         torch.testing.assert_close(state[key], other[key], rtol=0, atol=0, equal_nan=True)
-
-
-def with_loaders():
-    """The batches of this process out of each kind of loader, straight and resumed."""
-    results = {}
-    for make_loader in (DataLoader, StatefulDataLoader):
-        for workers in (0, 2):
-            sampler = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), keep=0.6)
-            straight, states = through(make_loader, sampler, workers)
-            resumed = go.OrderedSampler(SIZE, BATCH, ordering=go.Descending(), keep=0.6)
-            resumed.load_state_dict(states[7])
-            results[make_loader.__name__, workers] = straight, through(make_loader, resumed, workers)[0]
-    return results
-
-
-def through(make_loader, sampler, workers):
-    loader = make_loader(range(SIZE), sampler.loader_batch_size, sampler=sampler, num_workers=workers)
-    batches, states = [], []
-    for epoch in range(sampler.epoch, EPOCHS):
-        sampler.set_epoch(epoch)
-        for batch in loader:
-            batches.append((epoch, batch.tolist()))
-            sampler.step(score(epoch, batch.tolist()))
-            states.append(sampler.state_dict())
-    return batches, states
-
-
-@cache
-def loaders_in_world(world):
-    return processes.run(with_loaders, world)
-
-
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("loader", ["DataLoader", "StatefulDataLoader"])
-def test_loaders_of_two_processes_give_the_batches_of_one_and_resume(loader, workers):
-    ((expected, _),) = [rank["DataLoader", 0] for rank in loaders_in_world(1)]
-    ranks = [rank[loader, workers] for rank in loaders_in_world(2)]
-    assert put_together([straight for straight, _ in ranks]) == expected
-    assert put_together([resumed for _, resumed in ranks]) == expected[8:]
 
 
 # ------------------------------------------------------------------------------------------------ errors

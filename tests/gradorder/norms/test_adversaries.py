@@ -1,6 +1,7 @@
 """Models made to mislead: the norm is the example's own, or there is none."""
 
 import pytest
+import torch
 from adversaries import INDEPENDENT, MIXED, NUMBERS_FROM_OTHERS
 from right_or_refused import REFUSED, assert_right, assert_right_or_refused, in_batch, observed, scored
 
@@ -39,6 +40,7 @@ def test_a_score_is_right_whatever_the_model_does_and_what_is_observed_is_right_
 
 
 def is_proved(adversary):
+    torch.manual_seed(0)
     values = adversary.losses(adversary.model.eval(), adversary.batch(4))
     try:
         walk(values, {id(parameter) for parameter in adversary.model.parameters()})
@@ -48,7 +50,7 @@ def is_proved(adversary):
 
 
 def test_the_graph_serves_all_independent_examples_but_these():
-    tried = INDEPENDENT.keys() - {COMPILED}
+    tried = [name for name in INDEPENDENT if name != COMPILED]
     assert {name for name in tried if not is_proved(INDEPENDENT[name]())} == UNPROVEN
 
 

@@ -124,13 +124,6 @@ def test_sees_the_model_in_eval_mode(score):
         torch.testing.assert_close(alone, first[:1], rtol=1e-5, atol=1e-7)
 
 
-@every_score
-def test_gives_numbers_without_grad(score):
-    scores = score(make_model(), BATCH)
-    for tensor in scores if isinstance(scores, tuple) else (scores,):
-        assert not tensor.requires_grad
-
-
 @pytest.mark.parametrize("score", [go.GradientNorm(), go.LastLayerBound(), go.LogitError(), go.Loss()], ids=str)
 def test_one_float_per_example(score):
     model = make_model()

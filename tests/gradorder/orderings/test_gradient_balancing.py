@@ -147,17 +147,6 @@ def test_interrupted_after_any_step_it_goes_on_as_if_nothing_had_happened(kind, 
 
 
 @every_kind
-def test_two_samplers_with_one_ordering_learn_apart(kind):
-    ordering = go.GradientBalancing(kind)
-    one, other = (go.OrderedSampler(12, 4, ordering=ordering) for _ in range(2))
-    train(one, torch.randn(12, 3), range(2))
-    other.set_epoch(1)
-    fresh = go.OrderedSampler(12, 4, ordering=ordering)
-    fresh.set_epoch(1)
-    assert list(other) == list(fresh)
-
-
-@every_kind
 def test_iterating_again_learns_the_epoch_anew(kind):
     gradients = torch.randn(12, 3)
     straight = train(sampler(kind), gradients, range(3))

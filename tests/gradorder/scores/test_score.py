@@ -106,15 +106,11 @@ def test_last_layer_bound_refuses_models_without_one():
 
 
 BAD_TARGETS = {
-    "an index below 0": (3, torch.tensor([0, -1, 2, 0, 1]), "from 0 to 2, or -100 for none, got -1"),
-    "an index too large": (3, torch.tensor([0, 3, 2, 0, 1]), "from 0 to 2, or -100 for none, got 3"),
-    "true and false": (3, torch.tensor([True] * 5), "class indices of shape"),
-    "a column of indices": (3, torch.zeros(5, 1, dtype=torch.long), "class indices of shape"),
-    "a column of numbers": (3, torch.rand(5, 1), r"probabilities of the logits' shape \(5, 3\)"),
-    "a number each, as many as classes": (5, torch.rand(5), r"probabilities of the logits' shape \(5, 5\)"),
-    "one class": (1, torch.rand(5, 1), "at least two classes"),
-    "several labels": (3, torch.ones(5, 3), "1 in sum over the classes"),
-    "negative numbers": (3, torch.tensor([[2.0, -1.0, 0.0]] * 5), "each >= 0"),
+    "an index below 0": (3, torch.tensor([0, -1, 2, 0, 1]), "0 to 2.*got -1"),
+    "an index too large": (3, torch.tensor([0, 3, 2, 0, 1]), "0 to 2.*got 3"),
+    "true and false": (3, torch.tensor([True] * 5), "class indices"),
+    "a column of indices": (3, torch.zeros(5, 1, dtype=torch.long), "class indices"),
+    "several labels": (3, torch.ones(5, 3), "1 in sum"),
 }
 
 

@@ -4,20 +4,15 @@ import sys
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import gradorder as go
-from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor, compiled
-from gradorder.sklearn.training import Model, examples_of, rows_of, squared_norms, state_of
+from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((200, 5))
@@ -60,13 +55,6 @@ def test_divergence_is_found_at_the_next_step(place, step, make):
         model.fit(make(inputs), targets)
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "hinge", "multinomial"])
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_overflow_of_a_classifier(loss, make):
-    with pytest.raises(ValueError, match=r"diverged.*1e\+308"):
-        OrderedSGDClassifier(loss, eta0=1e308, penalty=None, schedule="constant").fit(make(9 * INPUTS), TARGETS > 0)
-
-
 @both
 def test_a_fit_that_fails_changes_nothing(estimator, targets):
     fitted = clone(estimator).fit(INPUTS, targets)
@@ -98,14 +86,6 @@ def test_randomness_is_the_seeds(estimator, targets):
     np.testing.assert_array_equal(coef(1), coef(np.random.RandomState(1)))
     assert not np.array_equal(coef(1), coef(2))
     assert not np.array_equal(coef(None), coef(None))
-
-
-def test_the_global_state_does_not_matter():
-    coefs = []
-    for seed in (1, 2):
-        np.random.seed(seed)
-        coefs.append(ESTIMATORS[0][0].fit(INPUTS, TARGETS).coef_)
-    np.testing.assert_array_equal(*coefs)
 
 
 # Early stopping ---------------------------------------------------------------------------------------------------
@@ -312,38 +292,6 @@ def test_multinomial_finds_the_softmax_regression(num_classes):
     assert ours.decision_function(inputs).shape == ((400,) if num_classes == 2 else (400, num_classes))
 
 
-def test_labels_of_any_kind():
-    inputs, labels = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])[labels]
-    for loss in ("log_loss", "hinge", "modified_huber", "multinomial"):
-        model = make_pipeline(StandardScaler(), OrderedSGDClassifier(loss, random_state=0)).fit(inputs, names)
-        assert set(model.predict(inputs)) == set(names)
-        assert model.score(inputs, names) > 0.9
-
-
-@both
-def test_pickle_clone_and_feature_names(estimator, targets):
-    frame = pd.DataFrame(INPUTS, columns=list("abcde"))
-    fitted = clone(estimator).set_params(ordering=go.PlackettLuce(2.0), schedule=go.Constant(0.01)).fit(frame, targets)
-    assert list(fitted.feature_names_in_) == list("abcde")
-    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301 - our own
-    np.testing.assert_array_equal(again.predict(frame), fitted.predict(frame))
-    assert clone(again).get_params() == fitted.get_params()
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(frame.rename(columns={"a": "z"}))
-
-
-def test_a_grid_search_over_orderings_and_schedules():
-    grid = {
-        "orderedsgdclassifier__ordering": ["random", "descending", go.PlackettLuce(2.0)],
-        "orderedsgdclassifier__schedule": ["constant", "inverse-per-epoch"],
-        "orderedsgdclassifier__eta0": [0.1, 0.01],
-    }
-    model = make_pipeline(StandardScaler(), OrderedSGDClassifier(tol=None, max_iter=5, random_state=0))
-    search = GridSearchCV(model, grid, cv=2).fit(INPUTS, TARGETS > 0)
-    assert search.best_score_ > 0.8
-
-
 @pytest.mark.filterwarnings("ignore:OrderedSGDClassifier predicts")  # labels that nothing tells apart
 def test_sparse_rows_are_never_made_dense():
     sparse = sp.random_array((300, 3_000_000), density=1e-5, format="csr", rng=np.random.default_rng(0))
@@ -380,37 +328,6 @@ def test_input_is_neither_changed_nor_copied():
 
 
 # The paper's rule -------------------------------------------------------------------------------------------------
-
-
-def test_scores_are_the_librarys_gradient_norms():
-    inputs, labels = load_digits(return_X_y=True)
-    inputs, labels = inputs[:50] / 16, labels[:50]
-    model = torch.nn.Linear(64, 10).double()
-    weights, bias = model.weight.detach().numpy(), model.bias.detach().numpy()
-    expected = go.gradient_norms(model, (torch.from_numpy(inputs), torch.from_numpy(labels)))
-    examples = examples_of(labels.astype(float), np.ones(50), squared_norms(inputs), fit_intercept=True)
-    rule = compiled.Rule(
-        loss=compiled.MULTINOMIAL, epsilon=0.0, l2=0.0, l1=0.0, fit_intercept=True, order=compiled.DESCENDING,
-        flip_flop=False, batch_size=0, keep=1.0, start_epoch=0, schedule=compiled.CONSTANT, a=0.1, scale=1.0,
-        since=0, first_averaged=2**62, key=np.uint64(0), tol=-np.inf, patience=5,
-    )  # fmt: skip
-    scores = np.empty(50)
-    state, extras = state_of(Model(weights, bias), rule)
-    plan = compiled.Plan(np.arange(50), np.arange(50), np.zeros(1, dtype=np.int64), np.empty(0))
-    run = compiled.Run(examples, state, rule, plan)
-    assert compiled.fill_scores(*rows_of(inputs), extras, run, np.arange(50), scores)
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
-
-
-def test_orders_matter_with_decreasing_steps():
-    """Different orders must end in different models, or nothing was ordered at all."""
-    coefs = {
-        ordering: OrderedSGDRegressor(ordering=ordering, tol=None, max_iter=2, random_state=0)
-        .fit(INPUTS, TARGETS)
-        .coef_
-        for ordering in ("descending", "ascending", "random", "sequential", "plackett-luce", "shuffle-once")
-    }
-    assert len({tuple(coef) for coef in coefs.values()}) == len(coefs)
 
 
 def test_recommended_is_random_reshuffling_in_fit_and_partial_fit():
