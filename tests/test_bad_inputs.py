@@ -105,10 +105,7 @@ SAMPLER = {
 ORDERINGS = {
     "no scores": (lambda: ordered(go.Descending(), None, num_examples=3), "scores must be given"),
     "no length": (lambda: ordered(go.Shuffled(), None), "num_examples must be given"),
-    "length 0": (
-        lambda: ordered(go.Shuffled(), None, num_examples=0),
-        "num_examples.*0",
-    ),
+    "length 0": (lambda: ordered(go.Shuffled(), None, num_examples=0), "num_examples.*0"),
     "ordering epoch": (lambda: ordered(go.Shuffled(), None, num_examples=3, epoch=-1), "epoch must be .* -1"),
     "complex": (lambda: ordered(go.Descending(), torch.zeros(3, dtype=torch.complex64)), "scores must be .*complex64"),
     "temperature 0": (lambda: go.PlackettLuce(0.0), "temperature.*0.0"),
@@ -143,14 +140,8 @@ ORDERINGS = {
 }
 SCHEDULES = {
     "a 0": (lambda: go.Constant(0.0), "a.*0.0"),
-    "a infinite": (
-        lambda: go.InversePerStep(INF),
-        "a.*inf",
-    ),
-    "a text": (
-        lambda: go.InversePerEpoch("fast"),
-        "a.*'fast'",
-    ),
+    "a infinite": (lambda: go.InversePerStep(INF), "a.*inf"),
+    "a text": (lambda: go.InversePerEpoch("fast"), "a.*'fast'"),
     "scale": (lambda: go.InversePerStep(0.1, scale=-2), "scale.*-2"),
     "since": (lambda: go.InverseSqrtPerStep(0.1, since=-1), "since.*-1"),
     "since 0.5": (lambda: go.InverseSqrtPerEpoch(0.1, since=0.5), "since.*0.5"),

@@ -156,10 +156,7 @@ def test_labels_give_stratified_batches(budget):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"epochs": 4, "budget": 0.5},
-            "budget must be more than 0.5 with epochs=4, .* got 0.5",
-        ),
+        ({"epochs": 4, "budget": 0.5}, "budget must be more than 0.5 with epochs=4, .* got 0.5"),
         ({"epochs": 10, "budget": 0.2}, "budget must be more than 0.2 with epochs=10"),
         ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),
         ({"epochs": 10, "budget": 1.5}, r"budget must be in \(0, 1\], got 1.5"),

@@ -65,12 +65,7 @@ def cases(batch_size=5):
     images = torch.randn(batch_size, 2, 6, 6)
     return [
         Case("linear", nn.Linear(4, 3), (torch.randn(batch_size, 4), labels)),
-        Case(
-            "regression",
-            nn.Linear(4, 1),
-            (torch.randn(batch_size, 4), torch.randn(batch_size)),
-            go.squared_error,
-        ),
+        Case("regression", nn.Linear(4, 1), (torch.randn(batch_size, 4), torch.randn(batch_size)), go.squared_error),
         Case(
             "mlp with dropout and BatchNorm",
             nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)),
@@ -81,11 +76,7 @@ def cases(batch_size=5):
             nn.Sequential(nn.Conv2d(2, 4, 3, stride=2), Residual(), nn.Flatten(), nn.Linear(16, 3)),
             (images, labels),
         ),
-        Case(
-            "segmentation",
-            nn.Conv2d(2, 3, 3, padding="same"),
-            (images, torch.randint(3, (batch_size, 6, 6))),
-        ),
+        Case("segmentation", nn.Conv2d(2, 3, 3, padding="same"), (images, torch.randint(3, (batch_size, 6, 6)))),
         Case("tied language model", Tied(), {"tokens": torch.randint(11, (batch_size, 7))}, language_losses),
         Case("LSTM", Recurrent(), (torch.randn(batch_size, 6, 3), labels)),
         Case("float64", nn.Linear(4, 3).double(), (torch.randn(batch_size, 4).double(), labels)),

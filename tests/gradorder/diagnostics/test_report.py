@@ -73,11 +73,7 @@ def told(losses, **settings):
     return go.data_report(sampler, **{"labels": [0, 1] * 3, **settings})
 
 
-LOSSES = [
-    [0.1, 2.0, 0.9, 5.0, 0.2, 0.8],
-    [0.1, 2.0, 0.5, 0.1, 0.9, 0.7],
-    [0.1, 2.0, 0.9, 0.1, 0.9, 0.6],
-]
+LOSSES = [[0.1, 2.0, 0.9, 5.0, 0.2, 0.8], [0.1, 2.0, 0.5, 0.1, 0.9, 0.7], [0.1, 2.0, 0.9, 0.1, 0.9, 0.6]]
 
 
 def test_every_kind_in_its_order():

@@ -366,11 +366,7 @@ def errors_of_two():
 @pytest.mark.parametrize(
     ("mistake", "types", "message"),
     [
-        (
-            "different_scores",
-            "RankError RankError",
-            "order of epoch 0",
-        ),
+        ("different_scores", "RankError RankError", "order of epoch 0"),
         ("fails_on_one", "RankError ZeroDivisionError", "rank 1"),
         ("nan_on_one", "RankError NonFiniteScoresError", "rank 1"),
         ("score_fails_on_one", "RankError TypeError", "score_dataset.*rank 1"),

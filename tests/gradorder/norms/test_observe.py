@@ -131,10 +131,7 @@ def test_dropout_in_training_mode_is_seen_as_it_fell():
 
 def test_batch_norm_with_batch_statistics_raises_at_the_first_forward():
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
-    with (
-        go.observe_gradient_norms(model),
-        pytest.raises(ValueError, match=r"BatchNorm1d normalizes .*eval mode"),
-    ):
+    with go.observe_gradient_norms(model), pytest.raises(ValueError, match=r"BatchNorm1d normalizes .*eval mode"):
         model(BATCH[0])
     model[1].eval()
     with go.observe_gradient_norms(model) as seen:

@@ -141,10 +141,7 @@ def test_gradients_of_an_epoch_with_a_missing_step_are_not_learned_from():
     for number, batch in enumerate(sampler.loader()):
         if number != 3:
             sampler.step(gradients=torch.ones(len(batch), 2))
-    with (
-        pytest.warns(UserWarning, match=DISCARDED),
-        pytest.warns(UserWarning, match="44 of 48"),
-    ):
+    with pytest.warns(UserWarning, match=DISCARDED), pytest.warns(UserWarning, match="44 of 48"):
         sampler.set_epoch(1)
     assert "carried_order" not in sampler.state_dict()
 
@@ -166,10 +163,7 @@ class Prefetching:
 
 
 @given(
-    num_batches=st.integers(1, 12),
-    depth=st.integers(0, 14),
-    skipped=st.sets(st.integers(0, 11)),
-    tail=st.booleans(),
+    num_batches=st.integers(1, 12), depth=st.integers(0, 14), skipped=st.sets(st.integers(0, 11)), tail=st.booleans()
 )
 def test_whatever_is_skipped_and_prefetched_no_score_reaches_another_example(num_batches, depth, skipped, tail):
     sampler = new(num_batches * BATCH - tail)

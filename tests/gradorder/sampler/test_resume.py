@@ -15,10 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # t
 
 SIZE, BATCH, EPOCHS = 18, 4, 3  # 5 batches in the first epoch, 3 in the others
 SETTINGS = {"ordering": go.PlackettLuce(), "keep": 0.6, "start_epoch": 1}
-WORKERS = {
-    "no workers": {},
-    "persistent workers": {"num_workers": 2, "persistent_workers": True},
-}
+WORKERS = {"no workers": {}, "persistent workers": {"num_workers": 2, "persistent_workers": True}}
 EVERY = {name: pytest.param(name, marks=pytest.mark.slow if given else ()) for name, given in WORKERS.items()}
 
 

@@ -123,12 +123,7 @@ def test_keep_takes_the_first_of_each_class(problem, keep):
     order, labels, _ = problem
     classes = Classes.of(labels, None, len(labels))
     request = go.Request(
-        0,
-        len(order),
-        torch.Generator(),
-        classes=classes.numbers,
-        class_counts=classes.counts,
-        keep=keep,
+        0, len(order), torch.Generator(), classes=classes.numbers, class_counts=classes.counts, keep=keep
     )
     kept = request.kept(torch.from_numpy(order)).numpy()
     assert kept.tolist() == [i for i in order if i in set(kept)]
