@@ -202,17 +202,17 @@ def test_bad_gradients_are_refused_and_change_nothing():
     nan = torch.zeros(4, 3)
     nan[2, 1] = math.nan
     for bad, error, message in [
-        (None, ValueError, r"gradients must be given to every step with GradientBalancing"),
+        (None, ValueError, "gradients.*GradientBalancing"),
         (
             torch.rand(3, 5),
             ValueError,
-            r"gradients given to step for batch 0 of epoch 0 must have shape \(4, P\).*\(3, 5\)",
+            r"gradients.*batch 0.*\(4, P\).*\(3, 5\)",
         ),
         (torch.rand(4), ValueError, r"must have shape \(4, P\).*got \(4,\)"),
         (torch.rand(4, 0), ValueError, r"got \(4, 0\)"),
         (torch.ones(4, 3, dtype=torch.int64), TypeError, "floating point, got torch.int64"),
         ([[1.0]] * 4, TypeError, "floating point, got list"),
-        (nan, ValueError, f"must be finite, but 1 of 4 .*example {batch[2]}"),
+        (nan, ValueError, f"finite.*1 of 4.*example {batch[2]}"),
     ]:
         with pytest.raises(error, match=message):
             one.step(torch.rand(4), gradients=bad)

@@ -94,7 +94,7 @@ def test_after_a_batch_without_step_no_score_reaches_another_example(num_workers
     sampler = new()
     loader = sampler.loader(num_workers=num_workers) if is_own else loader_of(sampler, num_workers)
     train(sampler, loader, skipped=skipped)
-    with pytest.warns(UserWarning, match=rf"delivered 12 .*{DISCARDED} {12 - len(skipped)}") as said:
+    with pytest.warns(UserWarning, match=rf"12 .*{DISCARDED} {12 - len(skipped)}") as said:
         sampler.set_epoch(1)
     assert remembered(sampler) == {}
     assert {*files(said)} == {__file__}  # at the user's line, not inside the library
@@ -103,7 +103,7 @@ def test_after_a_batch_without_step_no_score_reaches_another_example(num_workers
 @pytest.mark.parametrize("skipped", [0, 7])
 def test_examples_that_are_named_are_checked(skipped):
     sampler = new()
-    with pytest.raises(go.StepError, match=rf"batch {skipped} of epoch 0.*the examples of batch {skipped + 1}"):
+    with pytest.raises(go.StepError, match=rf"batch {skipped} .*batch {skipped + 1}"):
         train(sampler, loader_of(sampler), skipped=[skipped], indices=True)
     assert_scores_are_their_own(sampler)
     with pytest.raises(go.StepError, match="they are not"):
@@ -247,16 +247,19 @@ def test_a_look_at_the_data_before_training_is_no_mistake():
 
 
 @workers
+@own_or_plain
 @pytest.mark.parametrize("num_used", [1, 11])
-def test_an_epoch_left_early(num_workers, num_used):
+def test_an_epoch_left_early(num_workers, is_own, num_used):
+    """Its own loader knows what training has received; another one may have fetched the rest of the epoch ahead."""
     sampler = new()
     used = []
-    for batch in loader_of(sampler, num_workers):
+    for batch in sampler.loader(num_workers=num_workers) if is_own else loader_of(sampler, num_workers):
         used += batch.tolist()
         sampler.step(batch.float())
         if len(used) == num_used * BATCH:
             break
-    is_all_fetched = num_workers > 0 and num_used > 7
+    is_all_fetched = not is_own and num_workers > 0 and num_used == 11
+    other = resumed(sampler)
     with pytest.warns(UserWarning, match=DISCARDED) if is_all_fetched else nullcontext():
         sampler.set_epoch(1)
     assert sorted(remembered(sampler)) == ([] if is_all_fetched else sorted(used))
@@ -264,24 +267,8 @@ def test_an_epoch_left_early(num_workers, num_used):
     if not is_all_fetched:
         never = sorted(set(range(SIZE)) - set(used))
         assert list(sampler)[: len(never)] == never
-
-
-@workers
-@pytest.mark.parametrize("num_used", [1, 11])
-def test_an_epoch_left_early_with_the_samplers_own_loader(num_workers, num_used):
-    """It knows what training has received, so prefetching makes no difference."""
-    sampler = new()
-    used = []
-    for batch in sampler.loader(num_workers=num_workers):
-        used += batch.tolist()
-        sampler.step(batch.float())
-        if len(used) == num_used * BATCH:
-            break
-    other = resumed(sampler)
-    for each in (sampler, other):
-        each.set_epoch(1)
-        assert sorted(remembered(each)) == sorted(used)
-    assert list(other) == list(sampler)
+        other.set_epoch(1)
+        assert list(other) == list(sampler)
 
 
 def test_set_epoch_forgotten():
@@ -355,7 +342,7 @@ def test_a_missing_step_is_noticed_in_an_epoch_that_was_left_early(num_workers, 
             sampler.step(batch.float())
         if number == left_at:
             break
-    with pytest.warns(UserWarning, match=rf"delivered {left_at + 1} batches.*{DISCARDED} {left_at} times"):
+    with pytest.warns(UserWarning, match=rf"{left_at + 1} batches.*{DISCARDED} {left_at} "):
         sampler.set_epoch(1)
     assert remembered(sampler) == {}
 
@@ -442,7 +429,7 @@ def test_recommended_does_not_advise_what_it_does_not_take():
     loader = sampler.loader()
     list(loader)
     sampler.set_epoch(1)
-    with pytest.warns(UserWarning, match=r"epoch 1 is random and complete.*sampler\.step\(losses") as said:
+    with pytest.warns(UserWarning, match=r"epoch 1 .*sampler\.step\(losses") as said:
         list(loader)
     assert "start_epoch" not in str(said[0].message)
     sampler = new()
@@ -464,7 +451,7 @@ def test_a_schedule_over_the_length_of_the_loader_is_warned_about_once():
 def test_where_the_number_of_steps_is_known_it_is_said():
     sampler = go.recommended(SIZE, BATCH, epochs=4, budget=0.7)
     assert sampler.num_steps(0, 4) == 34
-    with pytest.warns(UserWarning, match=r"have 34 steps, which sampler\.num_steps\(0, sampler\.epochs\)"):
+    with pytest.warns(UserWarning, match=r"34 steps.*num_steps"):
         len(sampler.loader())
 
 
@@ -513,7 +500,7 @@ def run_with(losses, epochs=6, **settings):
 def test_losses_with_a_floor_are_said_once():
     losses = torch.full((SIZE,), 0.5) + 0.001 * torch.arange(SIZE)
     losses[:4] = 3.0
-    with pytest.warns(UserWarning, match=r"no loss given to step is below 0\.504, and 44 of 48") as said:
+    with pytest.warns(UserWarning, match=r"0\.504.*44 of 48") as said:
         sampler = run_with(losses)
     assert len(sampler) == SIZE
     assert files(said) == [__file__]
@@ -575,9 +562,9 @@ def test_the_evaluation_loader_has_its_own_batch_size_and_the_datasets_order():
     sampler = new()
     assert [len(batch) for batch in sampler.evaluation_loader(batch_size=40)] == [40, 8]
     for refused in ({"shuffle": True}, {"sampler": [1]}, {"drop_last": True}, {"batch_sampler": [[1]]}):
-        with pytest.raises(ValueError, match=f"{next(iter(refused))} must not be given to the evaluation loader"):
+        with pytest.raises(ValueError, match=next(iter(refused))):
             sampler.evaluation_loader(**refused)
-    with pytest.raises(ValueError, match="must hold the sampler's 48 examples, got 7"):
+    with pytest.raises(ValueError, match=r"48 examples.*7"):
         sampler.evaluation_loader(range(7))
 
 

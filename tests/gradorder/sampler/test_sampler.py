@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import BatchSampler, DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader
 
 import gradorder as go
 
@@ -63,17 +63,6 @@ def test_start_epoch_random_and_complete_before_ordered_and_kept_after():
             assert list(sampler) == DESCENDING[:5]
 
 
-def test_labels_balance_ordered_and_random_epochs():
-    labels = [0, 1] * 5
-    sampler = go.OrderedSampler(10, 4, ordering=go.Descending(), labels=labels, start_epoch=1)
-    for epoch in range(2):
-        sampler.set_epoch(epoch, scores=SCORES)
-        for batch in batches(sampler):
-            assert sum(labels[i] for i in batch) == len(batch) / 2
-    evens = [i for i in sampler if i % 2 == 0]
-    assert evens == [i for i in DESCENDING if i % 2 == 0]
-
-
 def test_dealt_layout():
     sampler = planned(5, layout="dealt")
     assert list(sampler) == DESCENDING[::2] + DESCENDING[1::2]
@@ -96,28 +85,6 @@ def test_shuffled_layout_keeps_the_hardest_in_an_order_that_scores_do_not_decide
     # The hardest example is as likely to come late as early.
     firsts = [epoch.index(hardest[0]) for seed in range(20) for epoch in epochs(scores, seed)]
     assert abs(np.mean(firsts) - 9.5) < 5 * np.sqrt((20**2 - 1) / 12 / len(firsts))
-
-
-def test_shuffled_layout_with_labels_and_flip_flop():
-    labels = [0, 1, 1, 1] * 6
-    scores = torch.arange(24.0)
-    sampler = go.OrderedSampler(
-        24, 4, labels=labels, keep=0.5, layout="shuffled", ordering=go.FlipFlop(go.Descending())
-    )
-    pairs = []
-    for epoch in range(4):
-        sampler.set_epoch(epoch, scores=scores)
-        pairs.append(list(sampler))
-        assert all(sum(labels[i] for i in batch) == 3 for batch in batches(sampler))
-        assert sorted(sampler) == sorted([20, 16, 12, *[i for i in range(23, 0, -1) if labels[i]][:9]])
-    assert pairs[1] == pairs[0][::-1]
-    assert pairs[3] == pairs[2][::-1]
-    assert pairs[2] != pairs[0]
-    uneven = go.OrderedSampler(10, 4, layout="shuffled", keep=0.7, ordering=go.FlipFlop(go.Descending()))
-    uneven.set_epoch(0, scores=SCORES)
-    even = list(uneven)
-    uneven.set_epoch(1)
-    assert list(uneven) == even[::-1]
 
 
 def test_drop_last_leaves_out_the_short_batch():
@@ -315,15 +282,6 @@ def test_flip_flop_that_starts_odd_is_ordered_from_its_start():
     assert list(sampler) == DESCENDING[::-1]
 
 
-def test_flip_flop_with_labels_brings_the_same_batches_back():
-    labels = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
-    sampler = go.OrderedSampler(12, 4, ordering=go.FlipFlop(go.Shuffled()), labels=labels)
-    sampler.set_epoch(0)
-    even = batches(sampler)
-    sampler.set_epoch(1)
-    assert batches(sampler) == [batch[::-1] for batch in even[::-1]]
-
-
 # ------------------------------------------------------------------------------------------------ consuming
 
 
@@ -383,29 +341,6 @@ def test_losses_with_grad_are_remembered_without_it():
 
 
 # ------------------------------------------------------------------------------------------------ DataLoader
-
-
-class Numbers(Dataset):
-    def __len__(self):
-        return 10
-
-    def __getitem__(self, index):
-        return index
-
-
-@pytest.mark.parametrize("settings", [{}, {"num_workers": 2, "persistent_workers": True}], ids=str)
-def test_data_loader(settings):
-    dataset = Numbers()
-    sampler = go.OrderedSampler(dataset, 4, ordering=go.Descending(), keep=0.8, start_epoch=1)
-    loader = DataLoader(dataset, batch_size=sampler.loader_batch_size, sampler=sampler, **settings)
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        assert len(loader) == (3 if epoch == 0 else 2)
-        seen = []
-        for batch in loader:
-            seen += batch.tolist()
-            sampler.step(SCORES[batch])
-        assert sorted(seen) == list(range(10)) if epoch == 0 else seen == DESCENDING[:8]
 
 
 # ------------------------------------------------------------------------------------------------ ranks
