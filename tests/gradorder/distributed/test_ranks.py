@@ -9,6 +9,7 @@ import processes
 import pytest
 import torch
 import torch.distributed as dist
+from accelerator import OnAccelerator
 from torch import nn
 from torch.utils.data import BatchSampler, TensorDataset
 
@@ -244,24 +245,6 @@ def error_of(action, *arguments):
     return None
 
 
-class Place(str):
-    """A device that calls itself an accelerator, to which tensors can be moved."""
-
-    __slots__ = ()
-    type = "cuda"
-
-
-class Elsewhere(torch.Tensor):
-    """A CPU tensor that says it lives on an accelerator."""
-
-    @property
-    def device(self):
-        return Place("cpu")
-
-    def cpu(self):
-        return self.as_subclass(torch.Tensor)
-
-
 def new(**settings):
     return go.OrderedSampler(SIZE, BATCH, **{"ordering": go.Descending(), **settings})
 
@@ -329,7 +312,7 @@ MISTAKES = {
     "different states": (lambda rank: loaded(new(), rank).set_epoch(0), "RankError RankError", "order is"),
     "NaN on the accelerator of one": (
         lambda rank: step(
-            new(), 1, torch.full((BATCH // 2,), math.nan if rank else 1.0).as_subclass(Elsewhere)
+            new(), 1, torch.full((BATCH // 2,), math.nan if rank else 1.0).as_subclass(OnAccelerator)
         ).set_epoch(1),
         "NonFiniteScoresError NonFiniteScoresError", "6 of 12",
     ),

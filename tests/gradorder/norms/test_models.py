@@ -65,8 +65,14 @@ def test_whole_models(name, size):
     if size == 2:
         model, batch = double(model, batch)
     tolerance = 1e-10 if size == 2 else 1e-5
-    expected = reference.gradient_norms(model, batch, losses)
-    torch.testing.assert_close(go.gradient_norms(model, batch, losses), expected, rtol=tolerance, atol=0)
+    gradients = reference.per_example_gradients(model, batch, losses)
+    noise = tolerance * float(gradients.abs().max())
+    rows = go.per_example_gradients(model, batch, losses)
+    torch.testing.assert_close(rows, gradients, rtol=tolerance, atol=noise)
+    expected = gradients.norm(dim=1)
+    norms = go.gradient_norms(model, batch, losses)
+    torch.testing.assert_close(norms, expected, rtol=tolerance, atol=0)
+    torch.testing.assert_close(go.GradientNorm(losses)(model, batch), norms, rtol=0, atol=0)
     torch.testing.assert_close(observed(model.eval(), batch, losses), expected, rtol=tolerance, atol=0)
 
 

@@ -1,12 +1,12 @@
 """GraB against its definition, its bound, and through interruptions."""
 
-import io
 import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from states import saved_and_loaded
 from torch.utils.data import BatchSampler
 
 import gradorder as go
@@ -104,13 +104,6 @@ def test_partial_sums_are_far_below_those_of_random_orders(kind):
 
 
 # ------------------------------------------------------------------------------------------------ the sampler
-
-
-def saved_and_loaded(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 @every_kind

@@ -1,11 +1,11 @@
 """Interrupted after any step and resumed from the sampler's own state: the same batches, scores and weights."""
 
-import io
 import itertools
 import math
 
 import pytest
 import torch
+from states import saved_and_loaded
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -21,13 +21,6 @@ EVERY = {name: pytest.param(name, marks=pytest.mark.slow if given else ()) for n
 
 def score(epoch, batch):
     return torch.tensor([math.sin(7 * i + epoch) + 2 for i in batch])
-
-
-def saved_and_loaded(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 class Run:

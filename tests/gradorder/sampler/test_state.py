@@ -1,6 +1,5 @@
 """A run stopped after any step and resumed sees exactly the batches it would have seen."""
 
-import io
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from addresses import without_address
 from hypothesis import given
 from hypothesis import strategies as st
+from states import saved_and_loaded
 from torch.utils.data import BatchSampler
 
 import gradorder as go
@@ -45,13 +45,6 @@ def score(epoch, batch):
 
 def given_scores(epoch):
     return score(epoch + 0.5, range(SIZE))
-
-
-def saved_and_loaded(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 def run(sampler, *, uses_step=True, gives_scores=False, stop_after=None):

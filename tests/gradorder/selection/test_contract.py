@@ -1,12 +1,11 @@
 """One contract for every selection: a new one joins by being listed in tests/support/every_selection.py."""
 
-import io
-
 import pytest
 import torch
 from every_selection import SELECTIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from states import saved_and_loaded
 from torch import nn
 
 import gradorder as go
@@ -91,11 +90,8 @@ def test_a_loaded_state_goes_on_where_it_was_saved(name, num_before, seed):
     first = SELECTIONS[name](**given_settings)
     for batch in batches[:num_before]:
         first.weighted(nn.Identity(), batch)
-    file = io.BytesIO()
-    torch.save(first.state_dict(), file)
-    file.seek(0)
     second = SELECTIONS[name](**given_settings)
-    second.load_state_dict(torch.load(file, weights_only=True))
+    second.load_state_dict(saved_and_loaded(first.state_dict()))
     for batch in batches[num_before:]:
         (one, weights), (other, other_weights) = (select.weighted(nn.Identity(), batch) for select in (first, second))
         assert torch.equal(one["deep"][0], other["deep"][0])
