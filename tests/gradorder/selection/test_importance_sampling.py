@@ -150,7 +150,7 @@ def test_the_weighted_mean_is_unbiased_over_many_draws():
     losses = torch.randn(24, generator=generator, dtype=torch.float64)
     select = switched_on(8)
     means = []
-    for _ in range(1500):
+    for _ in range(4000):
         (_, picked), weights = select.weighted(nn.Identity(), (scores, losses))
         means.append((weights * picked).mean().item())
         select.load_state_dict(select.state_dict() | {"tau": 10.0})

@@ -187,7 +187,8 @@ def test_a_scale_that_underflows_does_not_change_the_average():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_intercept_and_no_penalty(dtype):
-    for loss, sparse in itertools.product(LOSSES, [False, True]):
+    losses = LOSSES if dtype is np.float64 else ["hinge"]  # each new type of data is compiled for, a loss is not
+    for loss, sparse in itertools.product(losses, [False, True]):
         inputs, targets, _ = data(loss, weighted=False)
         inputs = inputs.astype(dtype)
         fitted = estimator(loss, ordering="descending", schedule=go.Constant(0.02), fit_intercept=False, penalty=None)
