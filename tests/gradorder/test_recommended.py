@@ -156,19 +156,16 @@ def test_labels_give_stratified_batches(budget):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"epochs": 4, "budget": 0.5},
-            "budget must be more than 0.5 with epochs=4, .* got 0.5",
-        ),
-        ({"epochs": 10, "budget": 0.2}, "budget must be more than 0.2 with epochs=10"),
+        ({"epochs": 4, "budget": 0.5}, "budget.*0.5.*epochs=4.*0.5"),
+        ({"epochs": 10, "budget": 0.2}, "budget.*0.2.*epochs=10"),
         ({"epochs": 10, "budget": 0.0}, r"budget must be in \(0, 1\], got 0.0"),
         ({"epochs": 10, "budget": 1.5}, r"budget must be in \(0, 1\], got 1.5"),
         ({"epochs": 0}, "epochs must be a positive integer, got 0"),
         (
             {"epochs": 10, "budget": 0.20001},
-            "budget must leave .* batch of 10 examples .* got 0.20001, which leaves 1 of 100",
+            "budget.*10.*0.20001.*1 of 100",
         ),
-        ({"epochs": 10, "budget": 0.27}, "got 0.27, which leaves 9 of 100"),
+        ({"epochs": 10, "budget": 0.27}, "0.27.*9 of 100"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
