@@ -20,7 +20,9 @@ def test_scores_on_an_accelerator_wait_until_they_are_settled():
     with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2.*examples 0"):
         memory.settle()
     memory.remember(np.array([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(OnAccelerator))
-    memory.remember(np.array([1]), torch.tensor([2.0]).as_subclass(OnAccelerator))
+    later = torch.tensor([2.0]).as_subclass(OnAccelerator)
+    memory.remember(np.array([1]), later)
+    later.zero_()  # as a buffer that is used again
     memory.settle()
     known = memory.known()
     assert known[:3].tolist() == [3.0, 2.0, 1.0]

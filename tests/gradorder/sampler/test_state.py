@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 from addresses import without_address
-from hypothesis import given
-from hypothesis import strategies as st
 from states import saved_and_loaded
 from torch.utils.data import BatchSampler
 
@@ -149,33 +147,6 @@ def test_resumed_steps_go_on_counting():
     assert resumed.state_dict()["consumed"] == 3
     with pytest.raises(go.StepError, match="3 batches"):
         resumed.step()
-
-
-@given(before=st.sampled_from([1, 2, 4]), after=st.sampled_from([1, 2, 4]), stop=st.integers(0, 5))
-def test_resuming_on_another_number_of_processes(before, after, stop):
-    def ranks(count):
-        made = [
-            go.OrderedSampler(24, 4, ordering=go.Descending(), num_replicas=count, rank=rank) for rank in range(count)
-        ]
-        for sampler in made:
-            sampler.set_epoch(0, scores=torch.arange(24.0))
-        return made
-
-    def global_batches(samplers):
-        parts = [list(BatchSampler(s, s.loader_batch_size, drop_last=False)) for s in samplers]
-        return [sum(slices, []) for slices in zip(*parts, strict=True)]
-
-    old = ranks(before)
-    for sampler in old:
-        iterator = iter(sampler)
-        for _ in range(stop):
-            [next(iterator) for _ in range(sampler.loader_batch_size)]
-            sampler.step()
-    states = [saved_and_loaded(sampler.state_dict()) for sampler in old]
-    fresh = ranks(after)
-    for sampler in fresh:
-        sampler.load_state_dict(states[0])
-    assert global_batches(fresh) == global_batches(ranks(1))[stop:]
 
 
 @pytest.mark.parametrize(
