@@ -255,6 +255,12 @@ class EpochPlanner:
         weights = None if order.weights is None else torch.cat([order.weights, order.weights.new_zeros(len(chosen))])
         return replace(order, indices=torch.cat([order.indices, chosen]), weights=weights)
 
+    def resumed(self, epoch: int, order: Order) -> EpochPlan:
+        """This rank's part of an epoch from a saved state, whose run may have had fewer processes."""
+        if self._prunes:
+            order = self._filled(order, self._request(epoch))
+        return self.plan_of(epoch, order.indices, order.weights, repeats=order.repeats)
+
     def plan_of(
         self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None, *, repeats: bool = False
     ) -> EpochPlan:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from gradorder import checks
 from gradorder.diagnostics.history import HALF, History, Recorder
 from gradorder.errors import StepError
-from gradorder.orderings import Ordering
+from gradorder.orderings import Order, Ordering
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
 from gradorder.sampler.labels import Classes
@@ -604,7 +604,7 @@ class OrderedSampler(DistributedSampler[int]):
         """
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
         loaded = SamplerState.from_dict(state, **own)
-        plan = self._planner.plan_of(loaded.epoch, loaded.sequence, loaded.weights, repeats=loaded.repeats)
+        plan = self._planner.resumed(loaded.epoch, Order(loaded.sequence, loaded.weights, repeats=loaded.repeats))
         run = self._planner.new_run()
         run.load(loaded.carried)
         if loaded.history:
