@@ -52,9 +52,9 @@ class EpochPlan:
     @cached_property
     def fingerprint(self) -> int:
         """A hash of sequence and weights, which the ranks compare."""
-        digest = hashlib.blake2b(self.sequence.numpy().tobytes(), digest_size=7)
+        digest = hashlib.blake2b(self._numbers, digest_size=7)
         if self.weights is not None:
-            digest.update(self.weights.numpy().tobytes())
+            digest.update(self.weights.numpy())
         return int.from_bytes(digest.digest())
 
     @property
