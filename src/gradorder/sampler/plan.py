@@ -255,6 +255,13 @@ class EpochPlanner:
         weights = None if order.weights is None else torch.cat([order.weights, order.weights.new_zeros(len(chosen))])
         return replace(order, indices=torch.cat([order.indices, chosen]), weights=weights)
 
+    def shuffled(self, epoch: int, is_visited: torch.Tensor) -> torch.Tensor:
+        """The sequence of these examples in an epoch that visits them in the order of random reshuffling."""
+        order = torch.randperm(self.num_examples, generator=epoch_generator(self.seed, epoch))
+        visited = order.masked_select(is_visited.index_select(0, order))
+        classes = None if self.classes is None else self.classes.numbers.numpy().take(visited.numpy())
+        return torch.from_numpy(lay_out(visited.numpy(), self.batch_size, classes=classes))
+
     def resumed(self, epoch: int, order: Order) -> EpochPlan:
         """This rank's part of an epoch from a saved state, whose run may have had fewer processes."""
         if self._prunes:
