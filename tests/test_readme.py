@@ -33,7 +33,7 @@ def table_line(text, start):
 
 def test_the_cost_of_ordering_is_the_measured_one():
     """What the page says must be what `make bench` wrote."""
-    for row in rows_of("sampler.csv"):
+    for row in (row for row in rows_of("sampler.csv") if row["time_ratio"]):  # others hold planning only
         time_ratio, memory_ratio, step = table_line((DOCS / "costs.md").read_text(), f"{int(row['examples']):,}")
         assert float(time_ratio.split()[0]) == pytest.approx(float(row["time_ratio"]), abs=0.005)
         assert float(memory_ratio.split()[0]) == pytest.approx(float(row["memory_ratio"]), abs=0.05)

@@ -13,9 +13,10 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from gradorder import checks
 from gradorder.diagnostics.history import HALF, History, Recorder
 from gradorder.errors import StepError
-from gradorder.orderings import Ordering
+from gradorder.orderings import Order, Ordering
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
+from gradorder.sampler.compact import compact, expanded
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.length import RunLength, Visits
 from gradorder.sampler.loader import evaluation_loader_of, loader_of
@@ -137,6 +138,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._notices = Notices(self._planner.start_epoch)
         self._followers: WeakSet[Follower] = WeakSet()
         self._is_stepped = False
+        self._last_compacted: tuple[EpochPlan, dict[str, torch.Tensor | int]] | None = None
         self._verbose = bool(verbose)
         self.seconds = 0.0
         """Time spent in `set_epoch` and `step`; see `summary`."""
@@ -577,14 +579,15 @@ class OrderedSampler(DistributedSampler[int]):
             place = {"epoch": plan.epoch, "consumed": self._num_consumed, "order": plan.fingerprint}
             self._ranks.agree("the position in the run", **place)
         self._memory.settle()
-        return SamplerState(
+        compacted = self._compacted()
+        state = SamplerState(
             num_examples=self.num_examples,
             batch_size=self.batch_size,
             seed=self.seed,
             epoch=plan.epoch,
             consumed=self._num_consumed,
             is_stepped=self._is_stepped,
-            sequence=plan.sequence,
+            sequence=plan.sequence[:0] if compacted else plan.sequence,
             planned_epochs=self._length.state(),
             is_run=self._length.visits.is_counted,
             worth=self._length.visits.worth,
@@ -595,6 +598,16 @@ class OrderedSampler(DistributedSampler[int]):
             carried=self._run.state(),
             history={} if self._recorder is None else self._recorder.state(),
         ).to_dict()
+        if compacted:
+            del state["sequence"]
+        return state | compacted
+
+    def _compacted(self) -> dict[str, torch.Tensor | int]:
+        """The entries that replace the sequence of the current epoch, found once per epoch: that takes a shuffle."""
+        plan = self._position.plan
+        if self._last_compacted is None or self._last_compacted[0] is not plan:
+            self._last_compacted = plan, compact(self._planner, plan)
+        return dict(self._last_compacted[1])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where `state_dict` was called: the next iteration gives exactly the batches that were left.
@@ -603,8 +616,10 @@ class OrderedSampler(DistributedSampler[int]):
         changed.
         """
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
+        if all(state.get(name) == value for name, value in own.items()):  # if not, from_dict says what differs
+            state = expanded(self._planner, state)
         loaded = SamplerState.from_dict(state, **own)
-        plan = self._planner.plan_of(loaded.epoch, loaded.sequence, loaded.weights, repeats=loaded.repeats)
+        plan = self._planner.resumed(loaded.epoch, Order(loaded.sequence, loaded.weights, repeats=loaded.repeats))
         run = self._planner.new_run()
         run.load(loaded.carried)
         if loaded.history:
