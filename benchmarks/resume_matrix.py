@@ -1,8 +1,9 @@
 """Does a run that was killed and resumed see the same examples, and end with the same weights?
 
-Every training of `resume_trainings.py` is run once without interruption. Then it is killed (SIGKILL) and resumed, in
-the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and saved on 2 and resumed on
-1. Ray Train joins if `ray` is installed.
+Every training of `resume_torch.py` and `resume_trainings.py` is run once without interruption. Then it is killed
+(SIGKILL) and resumed, in the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and
+saved on 2 and resumed on 1. torchrun restarts two processes after one was killed, and so does Ray Train if `ray` is
+installed (`pip install "ray[train]"`).
 
     python benchmarks/resume_matrix.py            # writes results/resume.csv and the tables of docs/resume.md
     python benchmarks/resume_matrix.py --table    # writes only the tables, from results/resume.csv
@@ -15,12 +16,13 @@ import math
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from itertools import product
@@ -29,7 +31,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from resume_trainings import BATCH, KEEP, SIZE, TRAININGS, Run, ray_worker
+from resume_torch import BATCH, KEEP, SIZE, Run, ray_worker
+from resume_trainings import TRAININGS
 
 from gradorder_lab.runs.origin import facts
 
@@ -45,6 +48,14 @@ WORLDS = ((1, 1), (2, 2), (2, 1))
 TIMEOUT = 120
 RAY_MEMORY = 100 * 2**20
 """Of Ray's object store, in bytes: the trainings put nothing into it."""
+RAY_VARIABLES = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": str(TIMEOUT),
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how soon a death is noticed
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(TIMEOUT),
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
 CONTEXT = multiprocessing.get_context("fork")
 ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled()"}
 
@@ -177,7 +188,7 @@ def elastic_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
 
 def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
     folder.mkdir()
-    program = Path(__file__).with_name("resume_trainings.py")
+    program = Path(__file__).with_name("resume_torch.py")
     options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.2"]
     given = [str(program), setting, str(folder), str(workers), str(stop)]
     # Without the first variable, torchrun may hand the addresses of dead processes to their successors.
@@ -191,9 +202,11 @@ def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
 
 def ray_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
     """Ray Train starts its workers again after one of them was killed."""
+    os.environ |= RAY_VARIABLES
     import ray  # noqa: PLC0415 - only if it is installed
 
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=RAY_MEMORY)
+    quiet = {"include_dashboard": False, "log_to_driver": False}
+    ray.init(num_cpus=2, object_store_memory=RAY_MEMORY, _node_ip_address="127.0.0.1", **quiet)
     for setting, world in product(ELASTIC.values(), (1, 2)):
         with tempfile.TemporaryDirectory() as place:
             straight = _in_ray(setting, Path(place) / "straight", world, 0)
@@ -211,9 +224,25 @@ def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
     run = train.RunConfig(storage_path=str(folder / "ray"), failure_config=train.FailureConfig(max_failures=1))
     config = {"setting": setting, "folder": str(folder), "stop": stop}
     scaling = train.ScalingConfig(num_workers=world)
-    with suppress(Exception):  # what it left behind tells
+    with suppress(Exception), _at_most(3 * TIMEOUT):  # what it left behind tells
         TorchTrainer(ray_worker, train_loop_config=config, scaling_config=scaling, run_config=run).fit()
     return ended(folder, world)
+
+
+@contextmanager
+def _at_most(seconds: int) -> Iterator[None]:
+    """Raise a TimeoutError in this thread: Ray has no time limit for a run."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"Ray Train did not end within {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # -------------------------------------------------------------------- showing
