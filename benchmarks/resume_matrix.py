@@ -3,7 +3,7 @@
 Every training of `resume_torch.py` and `resume_trainings.py` is run once without interruption. Then it is killed
 (SIGKILL) and resumed, in the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and
 saved on 2 and resumed on 1. torchrun restarts two processes after one was killed, and so does Ray Train if `ray` is
-installed (`pip install "ray[train]"`).
+installed (`pip install "ray[train]"`). Rows that results/resume.csv already has of this commit are not made again.
 
     python benchmarks/resume_matrix.py            # writes results/resume.csv and the tables of docs/resume.md
     python benchmarks/resume_matrix.py --table    # writes only the tables, from results/resume.csv
@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib import metadata
 from itertools import product
 from pathlib import Path
@@ -34,7 +35,7 @@ import torch.distributed as dist
 from resume_torch import BATCH, KEEP, SIZE, Run, ray_worker
 from resume_trainings import TRAININGS
 
-from gradorder_lab.runs.origin import facts
+from gradorder_lab.runs.origin import check_shippable, facts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "resume.csv"
@@ -57,7 +58,12 @@ RAY_VARIABLES = {
     "GLOO_SOCKET_IFNAME": "lo",
 }
 CONTEXT = multiprocessing.get_context("fork")
-ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled()"}
+ELASTIC = (
+    "DistributedSampler, batches skipped",
+    "gradorder, Shuffled()",
+    "gradorder, PlackettLuce(), keep=0.75",
+)
+"""The trainings in plain torch that torchrun and Ray Train start again."""
 
 
 @dataclass(frozen=True)
@@ -176,14 +182,13 @@ def cells_of(name: tuple[str, str], workers: int, row: Callable[..., Cell]) -> I
                 yield row(*name, stop, workers, world_name, *found)
 
 
-def elastic_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
+def elastic_cells(setting: str, workers: int, row: Callable[..., Cell]) -> Iterator[Cell]:
     """Two processes that torchrun starts again after one of them was killed."""
-    for setting, workers in product(ELASTIC.values(), (0, 2)):
-        with tempfile.TemporaryDirectory() as place:
-            straight = _elastic(setting, Path(place) / "straight", workers, 0)
-            resumed = _elastic(setting, Path(place) / "killed", workers, STOPS["in the epoch"])
-        found = outcome(straight, Ended([], None), resumed, same_world=True)
-        yield row("torchrun", setting, "elastic restart", workers, "2", *found)
+    with tempfile.TemporaryDirectory() as place:
+        straight = _elastic(setting, Path(place) / "straight", workers, 0)
+        resumed = _elastic(setting, Path(place) / "killed", workers, STOPS["in the epoch"])
+    found = outcome(straight, Ended([], None), resumed, same_world=True)
+    yield row("torchrun", setting, "elastic restart", workers, "2", *found)
 
 
 def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
@@ -200,23 +205,35 @@ def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
     return ended(folder, 2)
 
 
-def ray_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
+def ray_cells(setting: str, row: Callable[..., Cell]) -> Iterator[Cell]:
     """Ray Train starts its workers again after one of them was killed."""
-    os.environ |= RAY_VARIABLES
-    import ray  # noqa: PLC0415 - only if it is installed
-
-    quiet = {"include_dashboard": False, "log_to_driver": False}
-    ray.init(num_cpus=2, object_store_memory=RAY_MEMORY, _node_ip_address="127.0.0.1", **quiet)
-    for setting, world in product(ELASTIC.values(), (1, 2)):
+    for world in (1, 2):
         with tempfile.TemporaryDirectory() as place:
             straight = _in_ray(setting, Path(place) / "straight", world, 0)
             resumed = _in_ray(setting, Path(place) / "killed", world, STOPS["in the epoch"])
         found = outcome(straight, Ended([], None), resumed, same_world=True)
         yield row("ray", setting, "restart", 0, str(world), *found)
-    ray.shutdown()
+
+
+def _start_ray() -> None:
+    """Start Ray on this machine only; Ray gives its own processes half a minute, which a busy machine may exceed."""
+    os.environ |= RAY_VARIABLES
+    import ray  # noqa: PLC0415 - only if it is installed
+
+    quiet = {"include_dashboard": False, "log_to_driver": False}
+    for is_last in (False, False, True):
+        if ray.is_initialized():
+            return
+        try:
+            ray.init(num_cpus=2, object_store_memory=RAY_MEMORY, _node_ip_address="127.0.0.1", **quiet)
+        except Exception:
+            ray.shutdown()
+            if is_last:
+                raise
 
 
 def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
+    _start_ray()
     from ray import train  # noqa: PLC0415 - only if it is installed
     from ray.train.torch import TorchTrainer  # noqa: PLC0415
 
@@ -290,6 +307,14 @@ def read_cells() -> list[Cell]:
         return [Cell(**{**row, "workers": int(row["workers"])}) for row in csv.DictReader(file)]  # type: ignore[arg-type]
 
 
+def write_cells(cells: Iterable[Cell]) -> None:
+    """Write results/resume.csv."""
+    with RESULTS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
+        writer.writeheader()
+        writer.writerows(asdict(cell) for cell in cells)
+
+
 def write_page(cells: Iterable[Cell]) -> None:
     """Replace the tables of the page."""
     text = PAGE.read_text(encoding="utf-8")
@@ -298,12 +323,29 @@ def write_page(cells: Iterable[Cell]) -> None:
     PAGE.write_text(f"{before}{MARKS[0]}\n\n{tables(cells)}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
+@cache
+def current_commit() -> str:
+    """The commit of this checkout, asked for once."""
+    return str(facts()["commit"])
+
+
 def new_row(framework: str, *values: Any) -> Cell:  # noqa: ANN401 - the fields of a cell
     """A cell with the versions that made it."""
     package = {"fabric": "lightning", "torchrun": "torch"}.get(framework, framework)
-    versions = (metadata.version(package), metadata.version("torch"), str(facts()["commit"]))
+    versions = (metadata.version(package), metadata.version("torch"), current_commit())
     fields_of_cell: list[Any] = [framework, *values, *versions]
     return Cell(*fields_of_cell)
+
+
+def all_cells() -> Iterator[tuple[tuple[str, str, int], Iterator[Cell]]]:
+    """Framework, setting and workers, and the cells that belong to them, which are made when they are asked for."""
+    for name, workers in product(TRAININGS, (0, 2)):
+        yield (*name, workers), cells_of(name, workers, new_row)
+    for setting, workers in product(ELASTIC, (0, 2)):
+        yield ("torchrun", setting, workers), elastic_cells(setting, workers, new_row)
+    if importlib.util.find_spec("ray") is not None:
+        for setting in ELASTIC:
+            yield ("ray", setting, 0), ray_cells(setting, new_row)
 
 
 def main() -> None:
@@ -316,27 +358,22 @@ def main() -> None:
         write_page(read_cells())
         return
     torch.set_num_threads(1)
-    cells = []
-    for name, workers in product(TRAININGS, (0, 2)):
-        if chosen.only in " ".join(name):
-            for cell in cells_of(name, workers, new_row):
-                cells.append(cell)
-                print(*asdict(cell).values(), sep=", ", flush=True)
-    if chosen.only in "torchrun":
-        for cell in elastic_cells(new_row):
-            cells.append(cell)
+    if not chosen.only:
+        check_shippable(facts())
+    kept = [] if chosen.only else [cell for cell in read_cells() if cell.commit == current_commit()]
+    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    for cell in kept:
+        groups.setdefault((cell.framework, cell.setting, cell.workers), []).append(cell)
+    for key, cells in all_cells():
+        if chosen.only not in " ".join(key[:2]) or key in groups:
+            continue
+        groups[key] = list(cells)
+        for cell in groups[key]:
             print(*asdict(cell).values(), sep=", ", flush=True)
-    if importlib.util.find_spec("ray") is not None and chosen.only in "ray":
-        for cell in ray_cells(new_row):
-            cells.append(cell)
-            print(*asdict(cell).values(), sep=", ", flush=True)
-    if chosen.only:
-        return
-    with RESULTS.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
-        writer.writeheader()
-        writer.writerows(asdict(cell) for cell in cells)
-    write_page(cells)
+        if not chosen.only:
+            write_cells(cell for group in groups.values() for cell in group)
+    if not chosen.only:
+        write_page(cell for group in groups.values() for cell in group)
 
 
 if __name__ == "__main__":
