@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -337,15 +338,40 @@ def new_row(framework: str, *values: Any) -> Cell:  # noqa: ANN401 - the fields 
     return Cell(*fields_of_cell)
 
 
-def all_cells() -> Iterator[tuple[tuple[str, str, int], Iterator[Cell]]]:
-    """Framework, setting and workers, and the cells that belong to them, which are made when they are asked for."""
+Group = tuple[str, str, int]
+"""A framework, a setting and a number of workers; the cells of a group are made together."""
+
+
+def all_groups() -> Iterator[Group]:
+    """The groups in the order of the tables."""
     for name, workers in product(TRAININGS, (0, 2)):
-        yield (*name, workers), cells_of(name, workers, new_row)
+        yield *name, workers
     for setting, workers in product(ELASTIC, (0, 2)):
-        yield ("torchrun", setting, workers), elastic_cells(setting, workers, new_row)
+        yield "torchrun", setting, workers
     if importlib.util.find_spec("ray") is not None:
         for setting in ELASTIC:
-            yield ("ray", setting, 0), ray_cells(setting, new_row)
+            yield "ray", setting, 0
+
+
+def cells_of_group(group: Group) -> list[Cell]:
+    """Train all that the cells of a group compare."""
+    framework, setting, workers = group
+    if framework == "ray":
+        return list(ray_cells(setting, new_row))
+    if framework == "torchrun":
+        return list(elastic_cells(setting, workers, new_row))
+    return list(cells_of((framework, setting), workers, new_row))
+
+
+def made(groups: list[Group], jobs: int) -> Iterator[tuple[Group, list[Cell]]]:
+    """The cells of the groups, as they are finished; Ray comes last, as it has one cluster for all."""
+    with ProcessPoolExecutor(jobs, CONTEXT) as pool:
+        futures = {pool.submit(cells_of_group, group): group for group in groups if group[0] != "ray"}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    for group in groups:
+        if group[0] == "ray":
+            yield group, cells_of_group(group)
 
 
 def main() -> None:
@@ -353,6 +379,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true", help="write only the tables of the page")
     parser.add_argument("--only", default="", help="trainings whose framework or setting contains this; prints only")
+    parser.add_argument("--jobs", type=int, default=1, help="groups of cells that are made at the same time")
     chosen = parser.parse_args()
     if chosen.table:
         write_page(read_cells())
@@ -360,20 +387,25 @@ def main() -> None:
     torch.set_num_threads(1)
     if not chosen.only:
         check_shippable(facts())
-    kept = [] if chosen.only else [cell for cell in read_cells() if cell.commit == current_commit()]
-    groups: dict[tuple[str, str, int], list[Cell]] = {}
-    for cell in kept:
-        groups.setdefault((cell.framework, cell.setting, cell.workers), []).append(cell)
-    for key, cells in all_cells():
-        if chosen.only not in " ".join(key[:2]) or key in groups:
-            continue
-        groups[key] = list(cells)
-        for cell in groups[key]:
+    done: dict[Group, list[Cell]] = {}
+    for cell in [] if chosen.only else read_cells():
+        if cell.commit == current_commit():
+            done.setdefault((cell.framework, cell.setting, cell.workers), []).append(cell)
+    groups = list(all_groups())
+    todo = [group for group in groups if chosen.only in " ".join(group[:2]) and group not in done]
+    for group, cells in made(todo, chosen.jobs):
+        done[group] = cells
+        for cell in cells:
             print(*asdict(cell).values(), sep=", ", flush=True)
         if not chosen.only:
-            write_cells(cell for group in groups.values() for cell in group)
+            write_cells(cell for group in sorted(done, key=_rank(groups)) for cell in done[group])
     if not chosen.only:
-        write_page(cell for group in groups.values() for cell in group)
+        write_page(read_cells())
+
+
+def _rank(groups: list[Group]) -> Callable[[Group], int]:
+    """The place of a group; rows of Ray stay at the end if it is not installed now."""
+    return lambda group: groups.index(group) if group in groups else len(groups)
 
 
 if __name__ == "__main__":
