@@ -212,6 +212,14 @@ class OrderedSampler(DistributedSampler[int]):
         return self.epochs is not None and self.steps_left == 0 and self._is_last
 
     @property
+    def has_open_end(self) -> bool:
+        """Whether the number of epochs is not known before the run is over, as in `run` if the ordering skips examples.
+
+        Otherwise there are `epochs` of them.
+        """
+        return self._length.visits.is_counted and self._run.prunes
+
+    @property
     def _is_last(self) -> bool:
         return self._length.is_last(self._position.plan, self._run)
 
