@@ -123,7 +123,7 @@ def compare(
         typer.Option(
             help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
             "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test. The first "
-            "three with -mini: the part that is shipped, also taken where there is no network."
+            "two with -mini: the part that is shipped, also taken where there is no network."
         ),
     ] = "fashion-mnist",
     model: Annotated[

@@ -307,7 +307,7 @@ def test_a_broken_file_is_refused_in_one_line(own_file, tmp_path, kept):
     [
         ("terrain", None, 0.1),
         ("fashion-mnist-mini", None, 0.1),
-        ("cifar10-mini", None, 0.5),
+        ("cifar10", None, 0.5),
         ("sst2", None, 0.5),
         ("mine.npz", None, 0.1),
         ("mine.npz", "mine:losses", 1.0),
@@ -371,7 +371,7 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
 
 
 def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
-    still = Task("images", "cifar10-mini", "strided", epochs=1)
+    still = Task("images", "fashion-mnist-mini", "strided", epochs=1)
     flipped, again, unflipped = (plain(one).start(0) for one in (replace(still, flips=True),) * 2 + (still,))
     assert unflipped.augmentation is None
     seen = [run.train.batch(range(40), run.augmentation(3))[0] for run in (flipped, again)]

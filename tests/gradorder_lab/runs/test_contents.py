@@ -47,7 +47,7 @@ def test_a_hash_is_that_of_the_numbers(monkeypatch):
         train, test = load(name, **settings)
         images = train.images.clone()
         images[-1, 0, 5, 5] ^= 1
-        return data.ImageDataset(images, train.labels, train.class_names, train.mean, train.std), test
+        return data.ImageDataset(images, train.labels, train.num_classes, train.mean, train.std), test
 
     monkeypatch.setattr(data, "load", changed)
     network._images_hash.cache_clear()
