@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradorder_lab.data import SOURCES, ImageDataset, load
+from gradorder_lab.data import SOURCES, load
 
 FOLDER = Path(__file__).parents[1] / "src" / "gradorder_lab" / "data" / "shipped"
 
@@ -23,12 +23,9 @@ def main() -> None:
         if source.is_embedded:
             train, test = load(name, data_dir=sys.argv[1], size="paper", download=False)
             splits = {"train": train.subset(source.num_mini_train), "test": test.subset(source.num_mini_test)}
-            np.savez_compressed(FOLDER / f"{name}.npz", **_arrays(splits))
-
-
-def _arrays(splits: dict[str, ImageDataset]) -> dict[str, np.ndarray]:
-    images = {f"x_{part}": split.images.squeeze(1).numpy() for part, split in splits.items()}
-    return images | {f"y_{part}": split.labels.numpy().astype(np.uint8) for part, split in splits.items()}
+            images = {f"x_{part}": split.images.squeeze(1).numpy() for part, split in splits.items()}
+            labels = {f"y_{part}": split.labels.numpy().astype(np.uint8) for part, split in splits.items()}
+            np.savez_compressed(FOLDER / f"{name}.npz", allow_pickle=False, **images, **labels)
 
 
 if __name__ == "__main__":

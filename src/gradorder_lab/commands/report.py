@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gradorder_lab.runs import shipped
-from gradorder_lab.show.benchmark import benchmark_for
+from gradorder_lab.runs.store import has_runs
 from gradorder_lab.show.page import Page, page_of
 from gradorder_lab.show.writing import write
 
@@ -15,4 +15,8 @@ def report(out: Path) -> Path:
 
 def page_in(out: Path) -> Page:
     """Of the runs in this directory, with what is shipped beside them; without runs, of what is shipped."""
-    return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
+    if has_runs(out):
+        return page_of(shipped.summary_of(out), shipped_runs=shipped.beside(out))
+    from gradorder_lab.show.benchmark import benchmark_for  # noqa: PLC0415 - only this page shows it
+
+    return page_of(shipped.summary_of(out), benchmark_for(out))

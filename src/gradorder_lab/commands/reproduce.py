@@ -58,8 +58,8 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
     """Run the experiments and leave their rows and the page in `out`."""
     asked, console = paper.chosen(names), Console()
     if skipped := [one.name for one in asked if not one.recipes(settings.size)]:
-        told = f"Not run at size {settings.size}: {', '.join(skipped)}. They need files: --size cpu --data DIR."
-        console.print(told, highlight=False, soft_wrap=True)
+        names = ", ".join(skipped)
+        console.print(f"Not run at size {settings.size}: {names}. Use --size cpu --data DIR.", soft_wrap=True)
     facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)

@@ -115,28 +115,12 @@ class Store:
         with _named(self.path):
             return [place for (place,) in self._connection.execute(query, (self._recipe_id(recipe),))]
 
-    def num_runs_of_recipes(self) -> dict[str, int]:
-        """Identity of every recipe that has been run -> with how many seeds."""
-        query = (
-            "SELECT experiment, revision, settings, count(*) FROM runs"
-            " JOIN recipes ON recipes.id = runs.recipe GROUP BY recipes.id"
-        )
+    def identities(self) -> list[str]:
+        """Of every recipe that has been run."""
+        query = "SELECT experiment, revision, settings FROM recipes WHERE id IN (SELECT recipe FROM runs) ORDER BY id"
         with _named(self.path):
             found = self._connection.execute(query).fetchall()
-        return {identified(name, revision, json.loads(text)): number for name, revision, text, number in found}
-
-    def recipes(self) -> list[tuple[str, Mapping[str, Setting]]]:
-        """Experiment and settings of every recipe that has been run, those that are no longer known among them."""
-        query = "SELECT experiment, settings FROM recipes WHERE id IN (SELECT recipe FROM runs) ORDER BY experiment, id"
-        with _named(self.path):
-            return [(name, json.loads(settings)) for name, settings in self._connection.execute(query)]
-
-    def columns(self, experiment: str) -> list[str]:
-        """The columns that rows of this experiment have, in order; not every row need have all."""
-        query = "SELECT DISTINCT columns FROM runs JOIN recipes ON recipes.id = runs.recipe WHERE experiment = ?"
-        with _named(self.path):
-            found = [json.loads(columns) for (columns,) in self._connection.execute(query, (experiment,))]
-        return list(dict.fromkeys(name for columns in found for name in columns))
+        return [identified(name, revision, json.loads(text)) for name, revision, text in found]
 
     def every_run(self, experiment: str) -> Iterator[StoredRun]:
         """All runs of this experiment, recipe after recipe, those that are no longer known among them."""

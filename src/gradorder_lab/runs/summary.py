@@ -98,12 +98,9 @@ class Summary:
     environments: tuple[Mapping[str, Setting], ...] = field(default=())
 
     @classmethod
-    def of(cls, store: Store, known: Mapping[str, RecipeSummary] | None = None) -> Self:
-        """From the runs that are there; what is `known` of recipes without new runs is not read again."""
-        found = dict(known or {})
-        for identity, num_runs in store.num_runs_of_recipes().items():
-            if identity not in found or len(found[identity].seeds) != num_runs:
-                found[identity] = RecipeSummary.of(store.rows(identity), store.environments_of(identity))
+    def of(cls, store: Store) -> Self:
+        """From the runs that are there."""
+        found = {one: RecipeSummary.of(store.rows(one), store.environments_of(one)) for one in store.identities()}
         return cls(found, tuple(store.environments()))
 
     def get(self, recipe: Recipe) -> RecipeSummary | None:
