@@ -87,14 +87,13 @@ def reproduce(
     ] = None,
     device: Device = DeviceName.cpu,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every claim and the short tables, too.")] = False,
 ) -> None:
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab.commands import reproduce as command  # noqa: PLC0415
 
-        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads, verbose)
+        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads)
         try:
             command.reproduce(experiments or [], out, settings)
         except command.Interrupted as stopped:

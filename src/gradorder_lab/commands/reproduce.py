@@ -41,7 +41,6 @@ class Reproduction:
         data: directory with the original files of the data sets.
         device: as torch names it.
         threads: of each process.
-        verbose: print every claim and the short tables, too.
     """
 
     size: Size = "mini"
@@ -51,7 +50,6 @@ class Reproduction:
     data: Path | None = None
     device: str = "cpu"
     threads: int = 1
-    verbose: bool = False
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
@@ -68,7 +66,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
         summary = Summary.of(store)
     shipped.write_table(summary, out / TABLE)
     page = page_of(summary, shipped_runs=shipped.beside(out))
-    terminal.show(console, page, settings.size, verbose=settings.verbose)
+    terminal.show(console, page, settings.size)
     told = (f"Page: {write(page, out)}", f"Rows: {out / TABLE}")
     console.print("", *told, sep="\n", soft_wrap=True, highlight=False)
 

@@ -210,12 +210,6 @@ def test_the_shipped_verdict_on_the_same_cells_stands_beside_it(summary_without_
     assert "partly by construction" in shown.all("section", id="verdicts")[0][0]
 
 
-def test_the_bar_of_a_claim_counts_its_cells(full, claims):
-    labels = [attributes["aria-label"] for _, attributes in full.all("svg", **{"class": "count"})]
-    counts = [claim.count for claim in claims if claim.judged]
-    assert labels == [f"{one.holds} hold, {one.open} open, {one.fails} fail" for one in counts]
-
-
 def test_the_rule_is_stated(full):
     ((text, _),) = full.all("section", id="rule")
     for verdict in Verdict:
