@@ -5,6 +5,7 @@ Claims and figures are functions of a summary. It is made from a store, or read 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Self
 
 import numpy as np
@@ -100,7 +101,11 @@ class Summary:
     @classmethod
     def of(cls, store: Store) -> Self:
         """From the runs that are there."""
-        found = {one: RecipeSummary.of(store.rows(one), store.environments_of(one)) for one in store.identities()}
+        found = {}
+        for identity, runs in groupby(store.every_run(), key=lambda run: run.identity):
+            of_recipe = list(runs)
+            rows = {run.seed: run.rows for run in of_recipe}
+            found[identity] = RecipeSummary.of(rows, [run.environment for run in of_recipe])
         return cls(found, tuple(store.environments()))
 
     def get(self, recipe: Recipe) -> RecipeSummary | None:

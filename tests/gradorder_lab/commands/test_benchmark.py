@@ -77,7 +77,7 @@ def test_it_announces_runs_and_joins(tiny, tmp_path, monkeypatch, capsys):
     asked = BenchmarkRequest(methods=("shuffle once",), seeds=2, results=tmp_path / "rows.parquet")
     command.benchmark(asked, tmp_path / "out")
     told = capsys.readouterr().out
-    assert "tiny: 2 methods, 0 trainings to search step sizes and 28 that count" in told
+    assert "28 that count" in told
     assert "shuffle once" in told
     found = rows.read_rows(tmp_path / "rows.parquet")
     assert len(found) == 28
