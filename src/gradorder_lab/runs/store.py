@@ -107,19 +107,24 @@ class Store:
 
     def rows(self, recipe: Recipe) -> dict[int, Rows]:
         """The rows of every run of this recipe, by seed in increasing order."""
-        runs = self.every_run(recipe.experiment)
-        return {run.seed: run.rows for run in runs if run.identity == recipe.identity}
+        known = self._recipe_id(recipe)
+        return {} if known is None else {run.seed: run.rows for run in self._runs(recipe.experiment, known)}
 
     def every_run(self, experiment: str | None = None) -> Iterator[StoredRun]:
         """All runs of this experiment, or of all, recipe after recipe, those that are no longer known among them."""
+        return self._runs(experiment, None)
+
+    def _runs(self, experiment: str | None, recipe: int | None) -> Iterator[StoredRun]:
         query = (
             "SELECT experiment, revision, settings, seed, environment, seconds, columns, numbers FROM runs"
-            " JOIN recipes ON recipes.id = runs.recipe WHERE experiment = coalesce(?, experiment) ORDER BY recipe, seed"
+            " JOIN recipes ON recipes.id = runs.recipe"
+            " WHERE experiment = coalesce(?, experiment) AND recipe = coalesce(?, recipe) ORDER BY recipe, seed"
         )
         with _named(self.path):
             numbers = self._connection.execute("SELECT id FROM environments ORDER BY id").fetchall()
             places = {number: place for place, (number,) in enumerate(numbers)}
-            for name, revision, settings, seed, environment, *rest in self._connection.execute(query, (experiment,)):
+            found = self._connection.execute(query, (experiment, recipe))
+            for name, revision, settings, seed, environment, *rest in found:
                 seconds, *rows = rest
                 yield StoredRun(name, revision, json.loads(settings), seed, places[environment], seconds, _rows(*rows))
 
