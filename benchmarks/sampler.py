@@ -7,10 +7,10 @@ the process held before, each sampler in a process of its own; scores and labels
 run.
 
 With `--planning`: what `go.recommended` needs to plan an epoch from remembered losses, next to `torch.randperm` and one
-pass over the losses, at 10^6 to 10^8 examples, each in a process of its own. The median over epochs that skip 43% of the
-examples. Bytes are per example: peaks are above what the process held before, and include the new epoch; `state_bytes`
-are those of `state_dict`. `first` is the first such epoch of a run, which also copies the losses and deals the examples
-to the parts that take turns.
+pass over the losses, at 10^6 to 10^8 examples, each in a process of its own. It is the median over epochs that skip 43%
+of the examples. Bytes are per example. Peaks are above what the process held before, and include the new epoch;
+`state_bytes` are those of `state_dict`. `first` is the first such epoch of a run, which also copies the losses and
+deals the examples to the parts that take turns.
 
     python benchmarks/sampler.py                # writes results/sampler.csv
     python benchmarks/sampler.py --planning     # adds its columns; 10^8 examples need 6 GiB
@@ -178,7 +178,7 @@ def measure_planning() -> None:
         columns = json.loads(printed) | {"planning_commit": found["commit"]}
         columns |= {"threads": THREADS, "machine": machine(), "torch": torch.__version__}
         rows[size] = rows.get(size, {"examples": size}) | columns
-    write([rows[size] for size in sorted(rows)])
+        write([rows[each] for each in sorted(rows)])
 
 
 def write(rows: list[dict[str, Any]]) -> None:

@@ -38,9 +38,11 @@ class Unlearned(Ordering):
     rule skips less, or nothing, if a small loss does not last. This is common in regression, where some residuals are
     small by chance.
 
-    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. If some
-    losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted. If no
-    example is fitted, the order is exactly that of random reshuffling.
+    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. This is
+    exact for powers of two. For other numbers, a loss that is within rounding of the bound may change sides.
+
+    If some losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted.
+    If no example is fitted, the order is exactly that of random reshuffling.
 
     Every example is visited at least once in any `every` consecutive epochs. The number of steps of an epoch is known
     only when it is planned, so let the learning rate follow `sampler.progress` (`go.ProgressLR`). In

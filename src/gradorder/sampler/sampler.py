@@ -140,6 +140,7 @@ class OrderedSampler(DistributedSampler[int]):
         self._is_stepped = False
         self._last_compacted: tuple[EpochPlan, dict[str, torch.Tensor | int]] | None = None
         self._verbose = bool(verbose)
+        self._printed = -1
         self.seconds = 0.0
         """Time spent in `set_epoch` and `step`; see `summary`."""
         self._enter(Position(self._planner.plan(0, None, self._run)))
@@ -309,8 +310,9 @@ class OrderedSampler(DistributedSampler[int]):
             self._plan(epoch, scores, ended=position if is_new else None)
         self._length.enter(self._position.plan)
         self._tell_followers()
-        if is_new and self._verbose and self.rank == 0:
+        if self._verbose and self.rank == 0 and (replans or self._printed != epoch):  # epoch 0 was planned before
             print(self.summary().line(epoch))  # noqa: T201 - on request
+            self._printed = epoch
         if is_new and self._run.prunes:
             self._warn_about_a_floor()
         if self.epochs is not None and self._length.is_beyond(self._position.plan, self._run):
