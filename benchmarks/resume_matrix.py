@@ -17,13 +17,14 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import metadata
@@ -50,9 +51,10 @@ WORLDS = ((1, 1), (2, 2), (2, 1))
 TIMEOUT = 120
 RAY_MEMORY = 100 * 2**20
 """Of Ray's object store, in bytes: the trainings put nothing into it."""
+RAY_PORTS = ("dashboard-agent-grpc", "dashboard-agent-listen", "runtime-env-agent", "metrics-export")
 RAY_VARIABLES = {
+    "RAY_AUTH_MODE": "token",  # of the cluster and of those that connect to it
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": str(TIMEOUT),
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how soon a death is noticed
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(TIMEOUT),
     "OMP_NUM_THREADS": "1",
@@ -216,25 +218,49 @@ def ray_cells(setting: str, row: Callable[..., Cell]) -> Iterator[Cell]:
         yield row("ray", setting, "restart", 0, str(world), *found)
 
 
-def _start_ray() -> None:
-    """Start Ray on this machine only; Ray gives its own processes half a minute, which a busy machine may exceed."""
+@contextmanager
+def ray_cluster() -> Iterator[None]:
+    """Start Ray on this machine, connect to it, and end it.
+
+    `ray.init()` would start it as well, but with free ports: then Ray waits 15 seconds for its agents to tell their
+    ports, which a busy machine exceeds. With given ports it does not wait.
+    """
     os.environ |= RAY_VARIABLES
     import ray  # noqa: PLC0415 - only if it is installed
 
-    quiet = {"include_dashboard": False, "log_to_driver": False}
-    for is_last in (False, False, True):
-        if ray.is_initialized():
-            return
+    port, *others = _free_ports(1 + len(RAY_PORTS))
+    options = ["--head", "--block", "--num-cpus=2", f"--object-store-memory={RAY_MEMORY}", f"--port={port}"]
+    options += [f"--{name}-port={other}" for name, other in zip(RAY_PORTS, others, strict=True)]
+    options += ["--no-monitor", "--include-log-monitor=False", "--include-dashboard=False"]
+    command = [str(Path(sys.executable).with_name("ray")), "start", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # noqa: S603 - Ray's own program
         try:
-            ray.init(num_cpus=2, object_store_memory=RAY_MEMORY, _node_ip_address="127.0.0.1", **quiet)
-        except Exception:
+            _connect(ray, port)
+            yield
+        finally:
             ray.shutdown()
-            if is_last:
+            process.terminate()
+
+
+def _connect(ray: Any, port: int) -> None:  # noqa: ANN401 - a module
+    """Wait until Ray has started."""
+    for attempt in range(5):
+        try:
+            ray.init(address=f"{ray.util.get_node_ip_address()}:{port}", log_to_driver=False)
+        except ConnectionError:  # after 20 seconds of its own
+            if attempt == 4:  # noqa: PLR2004 - the last one
                 raise
+        else:
+            return
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("", 0))) for _ in range(number)]
+        return [server.getsockname()[1] for server in servers]
 
 
 def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
-    _start_ray()
     from ray import train  # noqa: PLC0415 - only if it is installed
     from ray.train.torch import TorchTrainer  # noqa: PLC0415
 
@@ -369,9 +395,9 @@ def made(groups: list[Group], jobs: int) -> Iterator[tuple[Group, list[Cell]]]:
         futures = {pool.submit(cells_of_group, group): group for group in groups if group[0] != "ray"}
         for future in as_completed(futures):
             yield futures[future], future.result()
-    for group in groups:
-        if group[0] == "ray":
-            yield group, cells_of_group(group)
+    if in_ray := [group for group in groups if group[0] == "ray"]:
+        with ray_cluster():
+            yield from ((group, cells_of_group(group)) for group in in_ray)
 
 
 def main() -> None:
