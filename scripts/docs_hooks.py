@@ -18,21 +18,16 @@ from mkdocs.exceptions import PluginError
 
 from gradorder.norms.rules import FAMILIES
 from gradorder_lab import paper
+from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
-from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
 from gradorder_lab.judge.claims import Claim
 from gradorder_lab.judge.where import verdict_text, where_it_holds
-from gradorder_lab.methods import CORE, RECOMMENDED
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text, time_text
-from gradorder_lab.training.network import CLOCK
+from gradorder_lab.show.referee import groups_table, methods_table, promise, trials_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
-_SHOWN = CORE[1:]
-_OTHER_COSTS = tuple(cost for cost in COSTS if cost not in {CLOCK, GRADIENTS})
 _MARK = re.compile(r"<!-- (table|cards|api): (.+?) -->")
 _CARD = """## {name}
 
@@ -120,70 +115,9 @@ def _first_line(function: Callable[..., Any]) -> str:
     return (function.__doc__ or "").split("\n")[0].rstrip(".")
 
 
-def savings() -> str:
-    """One line per task: what the recommended sampler takes, loses and saves; tasks with tuned data apart."""
-    head = (
-        "task",
-        "target, %",
-        "spent",
-        "time",
-        "minus random",
-        "",
-        "at half",
-        "gradients to target",
-        "time to target",
-    )
-    tuned = {task.name for task in ALL if task.data in TUNED_DATA}
-    groups = {"Data that the default was not tuned on": False, "Data that the default was tuned on": True}
-    return "\n\n".join(
-        f"**{title}**\n\n"
-        + _as_markdown(head, [_savings_of(found) for found in _standings() if (found.task in tuned) == is_tuned])
-        for title, is_tuned in groups.items()
-    )
-
-
-def _savings_of(found: Standings) -> list[str]:
-    ours = found.row(RECOMMENDED)
-    told = ["–"] * 7
-    if ours is not None:
-        told = [
-            f"{ours.spent[GRADIENTS]:.2f}",
-            time_text(ours, f"{ours.spent[CLOCK]:.2f}"),
-            difference_text(ours.difference),
-            str(found.level(ours)),
-            difference_text(ours.at_half),
-            saving_text(ours.savings[GRADIENTS]),
-            time_text(ours, saving_text(ours.savings[CLOCK])),
-        ]
-    return [found.task, f"{found.target:.2f}", *told]
-
-
-def nearest() -> str:
-    """One line per task: gradients to the target of the recommended sampler, of balance, and of two peers."""
-    rows = [
-        [found.task, *(saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN)]
-        for found in _standings()
-    ]
-    return _as_markdown(("task", *_SHOWN), rows)
-
-
-def benchmark() -> str:
-    """All methods, task by task."""
-    head = (*HEAD, *(f"{name.replace('_', ' ')} to target" for name in _OTHER_COSTS))
-    return "\n\n".join(
-        f"**{heading(found)}**\n\n"
-        + _as_markdown(head, [[*cells(row), *_other_costs(row)] for row in by_saving(found.rows)])
-        for found in _standings()
-    )
-
-
-def _other_costs(row: Standing) -> list[str]:
-    return [saving_text(row.savings[cost]) for cost in _OTHER_COSTS]
-
-
 @cache
-def _standings() -> list[Standings]:
-    return all_standings(read_rows(RESULTS / "benchmark.parquet"))
+def _trials() -> list[Trial]:
+    return all_trials(read_rows(RESULTS / "benchmark.parquet"))
 
 
 def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -210,7 +144,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "networks": partial(claims, "C7", "C8"),
     "norms": norms,
     "rules": rules,
-    "savings": savings,
-    "nearest": nearest,
-    "benchmark": benchmark,
+    "promise": lambda: promise(_trials()),
+    "methods": lambda: _as_markdown(*methods_table(_trials())),
+    "groups": lambda: _as_markdown(*groups_table(_trials())),
+    "trials": lambda: _as_markdown(*trials_table(_trials())),
 }

@@ -139,8 +139,8 @@ def _check_repeats_itself(rule: Ordering, request: Request, order: Order, what: 
 
 
 def _global_states() -> tuple[object, ...]:
-    numpy_state = str(np.random.get_state(legacy=True))  # noqa: NPY002 - read only, to compare it later
-    return random.getstate(), numpy_state, bytes(torch.get_rng_state().numpy())
+    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - read only, to compare it later
+    return random.getstate(), (name, keys.tobytes(), *rest), bytes(torch.get_rng_state().numpy())
 
 
 def _check_does_not_change_its_request(rule: Ordering, request: Request, what: str) -> None:

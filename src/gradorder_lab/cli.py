@@ -193,9 +193,11 @@ def benchmark(
         list[str] | None, typer.Argument(metavar="[TASK]...", help="Names; a wrong one lists them all.")
     ] = None,
     *,
-    suite: Annotated[str, typer.Option(help="The tasks, where none is named. A wrong one lists them all.")] = "small",
+    suite: Annotated[
+        str, typer.Option(help="The tasks, where none is named. A wrong one lists them all.")
+    ] = "confirmation",
     method: Annotated[
-        list[str] | None, typer.Option(help="Again for another; all for every one.", show_default="the core ones")
+        list[str] | None, typer.Option(help="Again for another; all for every one.", show_default="the published ones")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the task's own number.")] = None,
     step_size: Annotated[float | None, typer.Option(help="For all methods, instead of a search.")] = None,
@@ -208,7 +210,7 @@ def benchmark(
         Path | None, typer.Option(help="Rows to ship: those there are not run again, new ones join them.")
     ] = None,
 ) -> None:
-    """Compare the field's methods on a suite of tasks: cost to the accuracy of tuned random reshuffling."""
+    """Compare the field's methods on a suite of tasks: with random reshuffling, and with a shorter run of it."""
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab.commands import benchmark as command  # noqa: PLC0415

@@ -18,8 +18,9 @@ WORTH_EXPONENT = 0.5
 """An epoch that visits a part k of the examples counts as k ** 0.5 epochs. benchmarks/default.py lists the values that
 were tried: with 0 the missing updates cost accuracy, with 1 nothing is saved."""
 
-
 _MOST_HALVINGS = 10
+"""With this many halvings the bound is zero: no example is fitted. Otherwise losses of exactly zero, which a hinge loss
+has, would be skipped whatever the audit finds."""
 
 
 @final
@@ -139,7 +140,7 @@ class _AuditedRun(OrderingRun):
         super().__init__(rule, prunes=True)
         self._unlearned = rule
         self._num_examples = num_examples
-        self._halvings = 0  # the bound is share * mean loss / 2 ** halvings
+        self._halvings = 0  # the bound is share * mean loss / 2 ** halvings; see _MOST_HALVINGS
         self._epoch = -1  # that was ordered last
         self._audited: dict[str, torch.Tensor] = {}
 
@@ -161,6 +162,8 @@ class _AuditedRun(OrderingRun):
         return checked_order(self.rule, request, self._unlearned.order_without(request, is_fitted, in_turn))
 
     def _is_fitted(self, request: Request, halvings: int) -> torch.Tensor:
+        if halvings >= _MOST_HALVINGS:
+            return torch.zeros_like(request.required_scores, dtype=torch.bool)
         return replace(self._unlearned, share=self._unlearned.share / 2**halvings).is_fitted(request)
 
     def _audit(self, request: Request) -> None:
@@ -171,9 +174,11 @@ class _AuditedRun(OrderingRun):
 
     def _has_large_losses(self, group: str, request: Request) -> bool:
         losses, examples = request.required_scores.cpu(), self._audited.get(group)
-        if examples is not None and request.known is not None:
-            examples = examples & request.known.cpu()
-        if examples is None or not examples.any():
+        if examples is None:
+            return False
+        if request.known is not None:  # an unknown score is filled in, so it is not part of any mean
+            losses, examples = losses[request.known.cpu()], examples[request.known.cpu()]
+        if not examples.any():
             return False
         return float(losses[examples].double().mean()) > LIMIT * float(losses.double().mean())
 

@@ -64,7 +64,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
         _run(asked, settings, store, out, console=console)
         summary = Summary.of(store)
     shipped.write_table(summary, out / TABLE)
-    page = page_of(summary, shipped_runs=shipped.beside(out))
+    page = page_of(summary, shipped.beside(out))
     terminal.show(console, page, settings.size, verbose=settings.verbose)
     told = (f"Page: {write(page, out)}", f"Rows: {out / TABLE}")
     console.print("", *told, sep="\n", soft_wrap=True, highlight=False)

@@ -9,13 +9,14 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler
 
 import gradorder as go
 
-EPOCHS = 12
+EPOCHS = 10
+few = settings(max_examples=settings().max_examples // 2)
 PROMISING = {  # rule -> the epochs within which every example is visited
     go.Unlearned(): 4,
     go.Unlearned(every=3): 3,
@@ -91,6 +92,7 @@ def visited(settings, ranks, hard, resumes_at=None):
     return epochs
 
 
+@few
 @given(run=runs(list(PROMISING)), hard=st.integers(0, 2**12 - 1), resumes_at=st.none() | st.integers(0, EPOCHS - 1))
 def test_every_example_is_visited_in_time(run, hard, resumes_at):
     settings, ranks = run
@@ -102,6 +104,7 @@ def test_every_example_is_visited_in_time(run, hard, resumes_at):
         assert set().union(*epochs[start : start + every]) == everyone, f"epochs {start} to {start + every - 1}"
 
 
+@few
 @given(run=runs(OTHERS), hard=st.integers(0, 2**12 - 1), resumes_at=st.none() | st.integers(0, EPOCHS - 1))
 def test_an_accepted_configuration_never_raises_in_mid_run(run, hard, resumes_at):
     with warnings.catch_warnings():

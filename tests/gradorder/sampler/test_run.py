@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradorder as go
 
-SIZE, BATCH = 200, 20
+SIZE, BATCH = 100, 20
+few = settings(max_examples=settings().max_examples // 2)
 
 
 def losses_of(indices, epoch, fitted, returns):
@@ -30,10 +31,11 @@ def train(sampler, fitted, returns, *, stop=None):
     return visited, progress
 
 
-runs = {"fitted": st.integers(0, 10), "returns": st.integers(1, 6), "epochs": st.integers(1, 12)}
+runs = {"fitted": st.integers(0, 10), "returns": st.integers(1, 6), "epochs": st.integers(1, 8)}
 
 
 @given(**runs)
+@few
 def test_a_run_never_costs_more_than_its_epochs_and_ends_at_progress_one(fitted, returns, epochs):
     sampler = go.recommended(SIZE, BATCH, epochs=epochs)
     visited, progress = train(sampler, fitted, returns)
@@ -49,7 +51,7 @@ def test_if_nothing_is_skipped_there_are_as_many_epochs_as_asked_for():
     sampler = go.recommended(SIZE, BATCH, epochs=7)
     visited, progress = train(sampler, 0, 3)
     assert [len(each) for each in visited] == [SIZE] * 7
-    assert progress == pytest.approx([step / 70 for step in range(1, 71)])
+    assert progress == pytest.approx([step / 35 for step in range(1, 36)])
 
 
 def test_shorter_epochs_are_more_epochs():
@@ -64,7 +66,8 @@ def test_shorter_epochs_are_more_epochs():
     assert progress[len(visited[0]) // BATCH - 1] == pytest.approx(0.1)
 
 
-@given(stop=st.integers(1, 60), **runs)
+@given(stop=st.integers(1, 30), **runs)
+@few
 def test_a_run_is_resumed_exactly(stop, fitted, returns, epochs):
     expected = train(go.recommended(SIZE, BATCH, epochs=epochs), fitted, returns)
     sampler = go.recommended(SIZE, BATCH, epochs=epochs)

@@ -14,7 +14,6 @@ from gradorder_lab import paper
 from gradorder_lab.commands.report import page_in
 from gradorder_lab.runs import shipped
 from gradorder_lab.show import writing
-from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.page import page_of
 
 SYNTHETIC = "document.querySelector('#fig-synthetic .plot')"
@@ -29,7 +28,7 @@ SERIOUS = {"serious", "critical"}
 def address(full_summary, tmp_path_factory):
     """Every figure has its runs."""
     out = tmp_path_factory.mktemp("page")
-    return writing.write(page_of(full_summary, benchmark_for(out)), out).as_uri()
+    return writing.write(page_of(full_summary), out).as_uri()
 
 
 @pytest.fixture(scope="module")
