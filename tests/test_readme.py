@@ -19,7 +19,7 @@ def page(path):
     return pytest.param(path, id=str(path.relative_to(ROOT)), marks=marks)
 
 
-@pytest.mark.parametrize("path", map(page, PAGES))
+@pytest.mark.parametrize("path", [page(path) for path in PAGES])
 def test_every_block_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pages.run(path)
