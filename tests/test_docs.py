@@ -13,39 +13,20 @@ from torchrun import torchrun
 
 import gradorder
 from gradorder import sklearn
-from gradorder.orderings import Ordering
-from gradorder.selection import Selection
 from gradorder_lab import theory
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-KINDS = {"orderings": Ordering, "selections": Selection, "scores": "gradorder.scores"}
 
 
 def public_names(module):
     return {name for name in vars(module) if not name.startswith("_")}
 
 
-def public_classes(kind):
-    """The classes of a kind that `gradorder` exports: subclasses of a base, or the classes of a subpackage."""
-    classes = {name: value for name, value in vars(gradorder).items() if isinstance(value, type)}
-    if isinstance(kind, str):
-        return {name for name, value in classes.items() if value.__module__.startswith(kind)}
-    return {name for name, value in classes.items() if issubclass(value, kind) and value is not kind}
-
-
 def as_built(path):
-    """A page with its lists of cards and API entries filled in."""
+    """A page with its list of API entries filled in."""
     hooks = pages.loaded("docs_hooks")
-    return re.sub(r"<!-- (cards|api): .+? -->", lambda found: hooks.on_page_markdown(found[0]), path.read_text())
-
-
-@pytest.mark.parametrize("page", KINDS)
-def test_every_public_class_of_a_kind_has_a_card(page):
-    card, expected = as_built(DOCS / "cards" / f"{page}.md"), public_classes(KINDS[page])
-    assert len(expected) >= 4
-    assert set(re.findall(r"^## (\w+)$", card, flags=re.MULTILINE)) == expected
-    assert set(re.findall(r"^::: gradorder\.(\w+)$", card, flags=re.MULTILINE)) == expected
+    return re.sub(r"<!-- api: .+? -->", lambda found: hooks.on_page_markdown(found[0]), path.read_text())
 
 
 def test_every_public_name_is_in_the_api_reference():
@@ -118,7 +99,7 @@ def test_the_search_works_from_disk(site, browser):
     page.locator("input[name=query]").press_sequentially("PlackettLuce")
     links = page.locator(".md-search-result__link")
     links.first.wait_for(state="attached", timeout=120_000)  # milliseconds: a busy machine is slow to build the index
-    assert any("cards/orderings.html" in link.get_attribute("href") for link in links.all())
+    assert any("api/orderings.html" in link.get_attribute("href") for link in links.all())
     page.close()
 
 
