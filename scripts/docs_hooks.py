@@ -5,25 +5,19 @@ A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody
 `<!-- api: MODULE -->` stands for the classes that a module lists.
 """
 
-import csv
 import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 
 from gradorder.norms.rules import FAMILIES
-from gradorder_lab import paper
 from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.judge.claims import Claim
-from gradorder_lab.judge.where import verdict_text, where_it_holds
-from gradorder_lab.runs.shipped import read_table
-from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.referee import groups_table, methods_table, promise, trials_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
