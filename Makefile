@@ -54,6 +54,7 @@ docs: $(VENV)/.installed-dev  ## build the documentation in site/; a broken link
 
 generated: $(VENV)/.installed-dev  ## write from results/ what README and docs say of them, and draw their pictures
 	$(BIN)/python scripts/generated.py
+	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/pictures.py
 
 check: lint test  ## everything that CI runs

@@ -10,7 +10,7 @@ import griffe
 _CHANGES = (
     (re.compile(r"^Example:$", re.MULTILINE), "Examples:"),  # the section that the parser knows
     (re.compile(r"::$", re.MULTILINE), ":"),  # the mark of a block that follows, for other readers than markdown
-    (re.compile(r"^(Rule|Helps|Hurts|Cost|Reference)\b", re.MULTILINE), r"**\1**"),
+    (re.compile(r"^(Rule|Needs|When|Helps|Hurts|Cost|Reference)\b", re.MULTILINE), r"**\1**"),
 )
 _TYPESET = (
     (re.compile(r"\bsigma\b"), "σ"),

@@ -18,7 +18,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from gradorder_lab import paper
 from gradorder_lab.benchmark.measure import LOSS
@@ -308,6 +308,96 @@ def _trials() -> list[Trial]:
     return all_trials(read_rows(RESULTS / "benchmark.parquet"))
 
 
+VISITS = {  # state in the CSV -> label, fill, edge
+    "v": ("visited", "#0072b2", "#0072b2"),
+    "r": ("back after a skip", "#d55e00", "#d55e00"),
+    "s": ("skipped", "white", "#b8bfc6"),
+}
+
+
+def epochs() -> Figure:
+    """The epochs of a small run, one row each: which examples are visited, skipped, and come back."""
+    rows = _rows("shrinking_epochs.csv")
+    num = len(rows[0]["visits"])
+    skips = [sum(row["visits"][example] == "s" for row in rows) for example in range(num)]
+    columns = sorted(range(num), key=skips.__getitem__)
+    figure = Figure(figsize=NARROW, layout="constrained")
+    axes = figure.subplots()
+    for state, (label, fill, edge) in VISITS.items():
+        found = [(x, y) for y, row in enumerate(rows) for x, each in enumerate(columns) if row["visits"][each] == state]
+        xs, ys = zip(*found, strict=True)
+        axes.scatter(xs, ys, s=16, color=fill, edgecolors=edge, linewidths=0.8, label=label)
+    axes.set_xlim(-1, num)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), [row["epoch"] for row in rows])
+    axes.set_xticks([])
+    axes.set_ylabel("epoch")
+    axes.set_xlabel(f"{num} of the training examples, most skipped at the right")
+    shares = axes.secondary_yaxis("right")
+    shares.set_yticks(range(len(rows)), [f"{float(row['visited_share']):.0%}" for row in rows])
+    shares.set_ylabel("visited, of all examples")
+    for each in (axes, shares):
+        each.tick_params(length=0, labelcolor=INK)
+        each.spines[:].set_visible(False)
+    figure.legend(frameon=False, ncols=3, loc="outside upper center", columnspacing=0.9, handletextpad=0.1)
+    return figure
+
+
+NARROW = (4.2, 3.9)
+"""Inches: as wide as a phone, so that letters keep their size there."""
+
+LOOP = {  # place of the box -> title, text, fill
+    (0.0, 1.0): ("scores", "the last loss\nof every example", "#e8f1f8"),
+    (1.0, 1.0): ("order", "fitted examples\nskipped, rest shuffled", "#e8f1f8"),
+    (1.0, 0.0): ("batches", "stratified,\nfrom the loader", "#e8f1f8"),
+    (0.0, 0.0): ("losses", "your training step,\none loss per example", "#fdeee2"),
+}
+ARROWS = {  # from, to -> the call beside the arrow
+    ((0.0, 1.0), (1.0, 1.0)): "run()",
+    ((1.0, 1.0), (1.0, 0.0)): "loader",
+    ((1.0, 0.0), (0.0, 0.0)): "model",
+    ((0.0, 0.0), (0.0, 1.0)): "step(losses)",
+}
+
+
+def loop() -> Figure:
+    """The loop: scores, order, batches, losses, and back to scores."""
+    figure = Figure(figsize=(NARROW[0], 2.9))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.42, 1.42)
+    axes.set_ylim(-0.36, 1.36)
+    width, height = 0.72, 0.56
+    for (x, y), (title, text, fill) in LOOP.items():
+        corner = (x - width / 2, y - height / 2)
+        axes.add_patch(
+            FancyBboxPatch(corner, width, height, boxstyle="round,pad=0,rounding_size=0.06", fc=fill, ec=RULE)
+        )
+        axes.text(x, y + 0.15, title, ha="center", va="center", fontsize=11, fontweight="bold")
+        axes.text(x, y - 0.08, text, ha="center", va="center", fontsize=8.5, color=QUIET)
+    for (start, end), call in ARROWS.items():
+        direction = (end[0] - start[0], end[1] - start[1])
+        begin, tip = (
+            (place[0] + sign * direction[0] * (width / 2 + 0.02), place[1] + sign * direction[1] * (height / 2 + 0.02))
+            for place, sign in ((start, 1), (end, -1))
+        )
+        axes.annotate(
+            "", tip, begin, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+        )
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        is_across = direction[1] == 0
+        axes.text(
+            middle[0] + (0 if is_across else 0.05),
+            middle[1] + (0.07 if is_across else 0),
+            call,
+            ha="center" if is_across else "left",
+            va="center",
+            fontsize=9,
+            family="DejaVu Sans Mono",
+        )
+    return figure
+
+
 def _summary() -> Summary:
     return read_table(RESULTS / "lab.parquet")
 
@@ -325,6 +415,8 @@ PICTURES: Mapping[str, Callable[[], Figure]] = {
     "savings": savings,
     "referee": referee,
     "place": place,
+    "epochs": epochs,
+    "loop": loop,
 }
 
 if __name__ == "__main__":

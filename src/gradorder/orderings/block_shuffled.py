@@ -17,6 +17,8 @@ class BlockShuffled(Ordering):
     Rule: example i belongs to block floor(i / block_size); sigma visits the blocks in a random order, and the
     examples of each block in a random order. Blocks of one example, or of the whole dataset, give Shuffled.
 
+    When: the data is on disk or remote storage, and neighbours are cheap to read together.
+
     Helps, theory: data on disk or remote storage, where neighbours are cheap to read together.
 
     Hurts, theory: if the examples of a block are alike, so are the examples of a batch.

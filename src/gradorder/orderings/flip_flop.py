@@ -20,6 +20,10 @@ class FlipFlop(Wrapping):
     numbers, scores and weights of the even epoch before it, so it needs no new scores. FlipFlop(Shuffled()) is paired
     reversal.
 
+    Needs: what the inner ordering needs, in even epochs.
+
+    When: you want less variance between epochs without scores, or scores in every second epoch only.
+
     Helps, theory: the result of an epoch depends on its order; an order followed by its reverse cancels the leading
     term of this dependence. For quadratics the reference proves faster rates.
 

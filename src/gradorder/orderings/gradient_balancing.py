@@ -39,6 +39,10 @@ class GradientBalancing(Ordering):
     If ||s|| <= A throughout the epoch and the sums of centred gradients in the old order stay below H, the sums in the
     new order stay below (A + H) / 2.
 
+    Needs: per-example gradients, passed to `sampler.step(gradients=G)`.
+
+    When: per-example gradients are available, and one process trains.
+
     Helps, theory: gradients that change slowly from epoch to epoch: sums of consecutive gradients stay close to their
     mean, and the references prove faster rates than for random reshuffling.
 

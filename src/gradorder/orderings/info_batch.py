@@ -26,6 +26,8 @@ class InfoBatch(Ordering):
     labels, the batches are stratified over the visited examples. Inside FlipFlop an odd epoch visits the examples of
     the even epoch before it, even if the complete epochs start with the odd one.
 
+    When: skipping must not bias the mean gradient. Train on `sampler.weigh(losses).mean()`.
+
     Helps, theory: saves part of an epoch without biasing the mean gradient.
 
     Hurts, theory: the number of steps is not known in advance; weights above one make the steps noisier.

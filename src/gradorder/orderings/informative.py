@@ -31,6 +31,8 @@ class Informative(Ordering):
     repeat examples, so labels are not supported. If no example has score zero, the order is exactly that of random
     reshuffling.
 
+    When: the examples are prompts for GRPO or RLOO, and the run has several epochs.
+
     Helps, theory: a group with equal rewards has no gradient, so its rollouts are better spent on another prompt. On
     the one small task where that was measured, it saved no rollouts beyond noise (docs/prompts.md).
 

@@ -34,6 +34,8 @@ class PlackettLuce(Ordering):
       unbiased only if they contribute nothing to it.
     - A sampler's `drop_last` drops examples after the weights are computed, which biases the mean.
 
+    When: `keep` is below 1, and hard examples should be likely but not certain.
+
     Helps, theory: hard examples come more often, and every example has a chance to be visited. `go.recommended` with a
     budget draws in this way.
 

@@ -26,6 +26,10 @@ class Revisiting(Wrapping):
     Weights of the inner ordering stay unbiased: an example at the front is certain to be kept and has the weight
     kept / N, and the inner ordering weights the examples that it chooses from the others.
 
+    Needs: what the inner ordering needs.
+
+    When: `keep` is below 1, and the scores are remembered from training.
+
     Helps, theory: scores remembered from training: no score gets older than `every` epochs. Without it, an example
     that is never visited keeps its old score forever.
 

@@ -15,6 +15,8 @@ class Shuffled(Ordering):
 
     Rule: sigma uniform over all permutations, independent from epoch to epoch.
 
+    When: always, as the baseline of your comparison.
+
     Helps, theory: needs no scores and no assumptions about the data, and is hard to beat. It is the baseline of every
     comparison here.
 
@@ -39,6 +41,8 @@ class ShuffledOnce(Ordering):
 
     Rule: sigma uniform over all permutations, the same in every epoch.
 
+    When: your storage is fastest if every epoch reads the same order.
+
     Helps, theory: reads the data in the same order every epoch, which suits slow storage.
 
     Hurts, theory: an unfavourable order is used for the whole run.
@@ -62,6 +66,8 @@ class Sequential(Ordering):
     """Keep the order of the dataset: the incremental gradient method.
 
     Rule: sigma(k) = k.
+
+    When: the data is already shuffled, or must be read in sequence.
 
     Helps, theory: data that is already shuffled on disk, or that must be read in sequence.
 

@@ -28,6 +28,10 @@ class Undecided(Wrapping):
 
     It is meant for losses remembered from training, if labels may be noisy.
 
+    Needs: losses that are not negative, as scores.
+
+    When: labels may be noisy, and the scores are cross-entropy losses.
+
     Helps, measured: with 20% noisy labels `go.recommended(budget=0.5)` was ahead of random reshuffling at equal
     gradients, while drawing by the loss itself was behind it.
 

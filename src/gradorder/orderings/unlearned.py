@@ -52,6 +52,8 @@ class Unlearned(Ordering):
     It is meant for losses remembered from training, in runs that fit many examples before they end. With label
     smoothing, pass the unsmoothed losses: the smoothed loss of a fitted example is not small.
 
+    When: you want fewer gradients and no number to choose. `go.recommended` builds it.
+
     Helps, theory: a fitted example has a small gradient: for the cross-entropy, 1 - exp(-loss) bounds its norm at the
     logits.
 

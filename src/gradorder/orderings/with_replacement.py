@@ -15,6 +15,8 @@ class WithReplacement(Ordering):
 
     Rule: sigma(1), ..., sigma(N) independent, each uniform on 0..N-1.
 
+    When: for comparison with theory that assumes independent draws.
+
     Helps, theory: comparison with theory that assumes independent draws.
 
     Hurts, theory: an epoch skips more than a third of the examples; reshuffling converges faster on smooth, strongly

@@ -58,6 +58,10 @@ class ImportanceSampling(Selection):
     A batch of at most b examples is returned whole. With several processes, each process draws its share of b from its
     own slice and has its own tau; b must be divisible by the number of processes.
 
+    Needs: a batch larger than the training step, and the score of each of its examples.
+
+    When: the gradient must stay unbiased, and few examples of a batch have large scores.
+
     Helps, theory: unbiased, and switches itself off while it does not pay.
 
     Hurts, theory: needs a spread of scores (tau above 2 for B = 3 b) that early training rarely has. While it is off,

@@ -31,6 +31,10 @@ class KeepHardest(Selection):
     so all processes train on equally many. A count refers to the whole batch and must be divisible by the number of
     processes.
 
+    Needs: the score of every example of the batch.
+
+    When: you follow the paper's Algorithms 2 and 4, or scores are cheap compared to the training step.
+
     Helps, measured: on the synthetic problem, with the settings of the paper's main figure, it ends below selection in
     random order and below no selection after equal epochs, by a negligible margin (claim C6).
 

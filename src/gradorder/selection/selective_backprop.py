@@ -45,6 +45,10 @@ class SelectiveBackprop(Selection):
     examples. Averaging the gradients of the processes then weights processes equally, not examples. Each process has
     its own state: save and load all of them to resume exactly.
 
+    Needs: the loss of every example of the batch.
+
+    When: the backward pass takes most of the time, and labels are clean.
+
     Helps, theory: it adapts as the losses fall: the kept share stays the same.
 
     Hurts, theory: batches differ in size; biased towards large losses, which include noisy labels.

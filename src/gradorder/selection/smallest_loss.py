@@ -30,6 +30,10 @@ class SmallestLoss(Selection):
 
     With several processes, each process chooses within its own slice of the batch.
 
+    Needs: batches k times as large as the training step, and the loss of each of their examples.
+
+    When: many labels are noisy.
+
     Helps, theory: noisy labels and outliers have large losses, so they are rarely chosen.
 
     Hurts, theory: on clean data, hard examples with correct labels are skipped too, and most forward passes are

@@ -47,6 +47,10 @@ class TopLosses(Selection):
     least 1, from its own slice. Call `observe` on all processes: it sums their counts. An accuracy that you pass must
     be the same on all of them.
 
+    Needs: with `mean`, the losses of the training step; as a selection, the loss of every example of the batch.
+
+    When: you want fewer epochs, not cheaper steps, and labels are clean.
+
     Helps, theory: no extra pass with `mean`; the objective lies between the mean and the maximum of the losses.
 
     Hurts, theory: with `mean` a step takes as long as before, so it can only save epochs. Like every rule that prefers
