@@ -2,48 +2,27 @@
 """Fill the tables of the documentation from the committed results, when the site is built.
 
 A page says `<!-- table: NAME -->`; NAME is a function here. Numbers that nobody copies cannot grow old.
-`<!-- cards: MODULE -->` and `<!-- api: MODULE -->` stand for the classes that a module lists.
+`<!-- api: MODULE -->` stands for the classes that a module lists.
 """
 
-import csv
 import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 
 from gradorder.norms.rules import FAMILIES
-from gradorder_lab import paper
+from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Standing, Standings, all_standings, by_saving
-from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
-from gradorder_lab.judge.claims import Claim
-from gradorder_lab.judge.where import verdict_text, where_it_holds
-from gradorder_lab.methods import CORE, RECOMMENDED
-from gradorder_lab.runs.shipped import read_table
-from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show.standings import HEAD, cells, difference_text, heading, saving_text, time_text
-from gradorder_lab.training.network import CLOCK
+from gradorder_lab.show.referee import groups_table, methods_table, promise, trials_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
-_SHOWN = CORE[1:]
-_OTHER_COSTS = tuple(cost for cost in COSTS if cost not in {CLOCK, GRADIENTS})
-_MARK = re.compile(r"<!-- (table|cards|api): (.+?) -->")
-_CARD = """## {name}
-
-::: gradorder.{name}
-    options:
-      show_root_heading: false
-      show_root_toc_entry: false
-      skip_local_inventory: true
-      members: false
-      show_docstring_parameters: false
-"""
+_MARK = re.compile(r"<!-- (table|api): (.+?) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:  # noqa: ANN401 - what mkdocs passes on
@@ -60,10 +39,6 @@ def _listed(module: str) -> list[tuple[str, bool]]:
     return sorted(rules.items(), key=lambda one: one[1])
 
 
-def _cards(module: str) -> str:
-    return "\n".join(_CARD.format(name=name) for name, is_usable in _listed(module) if is_usable)
-
-
 def _api(module: str) -> str:
     return "\n\n".join(f"::: gradorder.{name}" for name, _ in _listed(module))
 
@@ -72,37 +47,6 @@ def _table(name: str) -> str:
     if name not in TABLES:
         raise PluginError(f"table must be one of {', '.join(TABLES)}, got {name!r}")
     return TABLES[name]()
-
-
-def claims(*names: str) -> str:
-    """The verdicts on these claims, each with its count and where it holds."""
-    shown = [claim for claim in paper.claims(_summary()) if claim.name in names]
-    return _as_markdown(("claim", "verdict", "where it holds"), [_claim_row(claim) for claim in shown])
-
-
-def _claim_row(claim: Claim) -> list[str]:
-    verdict = verdict_text(claim) if claim.judged else f"not measured yet: `{_command(claim)}`"
-    return [f"{claim.name}: {claim.text}", verdict, where_it_holds(claim)]
-
-
-def _command(claim: Claim) -> str:
-    names = [name for name, experiment in paper.EXPERIMENTS.items() if claim.name in experiment.claims]
-    return f"gradorder reproduce {' '.join(names)} --size cpu"
-
-
-def norms() -> str:
-    """What exact norms cost on every network."""
-    rows = {
-        (row["workload"], row["method"]): row["time_ratio"]
-        for row in _rows(RESULTS / "gradient_norm.csv")
-        if row["layout"] == "contiguous"
-    }
-    workloads = dict.fromkeys(workload for workload, _ in rows)
-    methods = ("gradorder", "gradorder observe")
-    return _as_markdown(
-        ("model, batch", "`gradient_norms`, in plain passes", "training step with `observe_gradient_norms`"),
-        [[workload, *(rows[workload, method] for method in methods)] for workload in workloads],
-    )
 
 
 def rules() -> str:
@@ -120,70 +64,9 @@ def _first_line(function: Callable[..., Any]) -> str:
     return (function.__doc__ or "").split("\n")[0].rstrip(".")
 
 
-def savings() -> str:
-    """One line per task: what the recommended sampler takes, loses and saves; tasks with tuned data apart."""
-    head = (
-        "task",
-        "target, %",
-        "spent",
-        "time",
-        "minus random",
-        "",
-        "at half",
-        "gradients to target",
-        "time to target",
-    )
-    tuned = {task.name for task in ALL if task.data in TUNED_DATA}
-    groups = {"Data that the default was not tuned on": False, "Data that the default was tuned on": True}
-    return "\n\n".join(
-        f"**{title}**\n\n"
-        + _as_markdown(head, [_savings_of(found) for found in _standings() if (found.task in tuned) == is_tuned])
-        for title, is_tuned in groups.items()
-    )
-
-
-def _savings_of(found: Standings) -> list[str]:
-    ours = found.row(RECOMMENDED)
-    told = ["–"] * 7
-    if ours is not None:
-        told = [
-            f"{ours.spent[GRADIENTS]:.2f}",
-            time_text(ours, f"{ours.spent[CLOCK]:.2f}"),
-            difference_text(ours.difference),
-            str(found.level(ours)),
-            difference_text(ours.at_half),
-            saving_text(ours.savings[GRADIENTS]),
-            time_text(ours, saving_text(ours.savings[CLOCK])),
-        ]
-    return [found.task, f"{found.target:.2f}", *told]
-
-
-def nearest() -> str:
-    """One line per task: gradients to the target of the recommended sampler, of balance, and of two peers."""
-    rows = [
-        [found.task, *(saving_text(row.savings[GRADIENTS]) if (row := found.row(name)) else "–" for name in _SHOWN)]
-        for found in _standings()
-    ]
-    return _as_markdown(("task", *_SHOWN), rows)
-
-
-def benchmark() -> str:
-    """All methods, task by task."""
-    head = (*HEAD, *(f"{name.replace('_', ' ')} to target" for name in _OTHER_COSTS))
-    return "\n\n".join(
-        f"**{heading(found)}**\n\n"
-        + _as_markdown(head, [[*cells(row), *_other_costs(row)] for row in by_saving(found.rows)])
-        for found in _standings()
-    )
-
-
-def _other_costs(row: Standing) -> list[str]:
-    return [saving_text(row.savings[cost]) for cost in _OTHER_COSTS]
-
-
 @cache
-def _standings() -> list[Standings]:
-    return all_standings(read_rows(RESULTS / "benchmark.parquet"))
+def _trials() -> list[Trial]:
+    return all_trials(read_rows(RESULTS / "benchmark.parquet"))
 
 
 def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -191,26 +74,12 @@ def _as_markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
 
-@cache
-def _summary() -> Summary:
-    return read_table(RESULTS / "lab.parquet")
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-_KINDS: Mapping[str, Callable[[str], str]] = {"table": _table, "cards": _cards, "api": _api}
+_KINDS: Mapping[str, Callable[[str], str]] = {"table": _table, "api": _api}
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "constant and decreasing steps": partial(claims, "C1", "C2", "C3", "C4"),
-    "start epoch": partial(claims, "C5", "C9", "C10", "C11", "C13"),
-    "keep": partial(claims, "C6"),
-    "networks": partial(claims, "C7", "C8"),
-    "norms": norms,
     "rules": rules,
-    "savings": savings,
-    "nearest": nearest,
-    "benchmark": benchmark,
+    "promise": lambda: promise(_trials()),
+    "methods": lambda: _as_markdown(*methods_table(_trials())),
+    "groups": lambda: _as_markdown(*groups_table(_trials())),
+    "trials": lambda: _as_markdown(*trials_table(_trials())),
 }

@@ -12,21 +12,24 @@ that they can be read on a dark page.
 import argparse
 import csv
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from gradorder_lab import paper
-from gradorder_lab.benchmark.curves import Saving
+from gradorder_lab.benchmark.measure import LOSS
+from gradorder_lab.benchmark.referee import EqualCost, Trial, all_trials, judged
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.standings import GRADIENTS, all_standings
-from gradorder_lab.benchmark.suites import ALL, TUNED_DATA
+from gradorder_lab.benchmark.standings import Level
+from gradorder_lab.benchmark.suites import CONFIRMATION, EVERY, FINE_TUNING, FOUR_OLDER
+from gradorder_lab.benchmark.task import Task
 from gradorder_lab.judge.claims import Verdict
 from gradorder_lab.judge.where import verdict_text
+from gradorder_lab.methods import RANDOM_STRATIFIED, RECOMMENDED, REFEREE
 from gradorder_lab.paper import orders
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.runs.summary import Summary
@@ -178,62 +181,131 @@ def peers() -> Figure:
     return figure
 
 
-RIVALS = {
-    "recommended": ("#d55e00", "o"),
-    "random balanced": ("#0072b2", "s"),
-    "InfoBatch": ("#00855f", "^"),
-    "Ordered SGD": ("#b2558a", "v"),
-}
+SHOWN = {RECOMMENDED: ("#0072b2", "o"), RANDOM_STRATIFIED: ("#e69f00", "s")}
+"""Method -> colour and marker in README's picture."""
 
 
 def savings() -> Figure:
-    """Gradients to random reshuffling's accuracy, task by task, with its interval: ours and the three nearest."""
-    tuned = {task.name for task in ALL if task.data in TUNED_DATA}
-    every = sorted(all_standings(read_rows(RESULTS / "benchmark.parquet")), key=lambda one: one.task in tuned)
-    first_tuned = sum(one.task not in tuned for one in every)
-    found = [*every[:first_tuned], None, *every[first_tuned:]]  # a gap between the groups
-    figure = Figure(figsize=(9.5, 1.1 + 0.5 * len(found)), layout="constrained")
+    """The default and stratified batches against a shorter run of random reshuffling, on the tasks trained by AdamW."""
+    found = [trial for trial in _trials() if trial.method in SHOWN and trial.task.optimizer == "AdamW"]
+    tasks = [task for task in CONFIRMATION if any(trial.task == task for trial in found)]
+    figure = Figure(figsize=(5.2, 1.3 + 0.42 * len(tasks)), layout="constrained")
     axes = figure.subplots()
-    axes.axvline(1, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
-    axes.set_xscale("log")
-    axes.set_xlim(0.15, NOT_REACHED)
-    for place, one in enumerate(found):
-        rows = [row for name in RIVALS if one is not None and (row := one.row(name)) is not None]
-        for number, row in enumerate(rows):
-            _saving(axes, -place - 0.2 * (number - (len(rows) - 1) / 2), row.savings[GRADIENTS], *RIVALS[row.method])
-    for name, (colour, marker) in RIVALS.items():
+    axes.axvline(0, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    for trial in found:
+        if trial.task in tasks:
+            colour, marker = SHOWN[trial.method]
+            y = -tasks.index(trial.task) + (0.14 if trial.method == RECOMMENDED else -0.14)
+            axes.plot([trial.advantage.low, trial.advantage.high], [y, y], color=colour, linewidth=1.8)
+            axes.plot(trial.advantage.mean, y, marker, color=colour, markersize=6)
+    for name, (colour, marker) in SHOWN.items():
         axes.plot([], [], marker, color=colour, markersize=6, label=name)
-    ticks = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
-    axes.set_xticks([*ticks, NOT_REACHED], [*(f"{tick:g}" for tick in ticks), "not\nreached"])
+    axes.set_xscale("symlog", linthresh=1)
+    ticks = (-10, -3, -1, 0, 1, 3, 10)
+    axes.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
     axes.minorticks_off()
-    axes.set_ylim(-len(found) + 0.4, 0.6)
-    names = [TUNED_TITLE if standings is None else standings.task for standings in found]
-    axes.set_yticks([-place for place in range(len(found))], names)
-    axes.get_yticklabels()[first_tuned].set_fontweight("bold")
-    axes.axhline(-first_tuned, color=RULE, linewidth=1, zorder=0)
+    axes.set_ylim(-len(tasks) + 0.4, 0.6)
+    axes.set_yticks([-place for place in range(len(tasks))], [_brief(task) for task in tasks])
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
-    figure.supxlabel(
-        "example gradients to the accuracy of tuned random reshuffling, as a share of its own; bars: 95% intervals",
-        fontsize="medium",
-        color=QUIET,
-    )
-    figure.legend(frameon=False, ncols=5, loc="outside upper center", columnspacing=1.2, handletextpad=0.1)
+    figure.supxlabel("better than random at equal cost,\npoints of accuracy or % of the loss", fontsize=10, color=QUIET)
+    figure.legend(frameon=False, ncols=2, loc="outside upper center", handletextpad=0.1)
     return figure
 
 
-TUNED_TITLE = "below: tuned on this data"
-NOT_REACHED = 3.0
-"""Where on the axis of shares those stand that did not reach the target."""
+def _brief(task: Task) -> str:
+    return task.name.split(", ")[0]
 
 
-def _saving(axes: Axes, y: float, saving: Saving, colour: str, marker: str) -> None:
-    share, low, high = (min(number, NOT_REACHED) for number in (saving.share, saving.low, saving.high))
-    axes.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt", clip_on=False)
-    filling = "white" if share == NOT_REACHED else colour
-    axes.plot(share, y, marker, color=colour, markersize=6, markerfacecolor=filling, clip_on=False)
+ANSWERS = {
+    EqualCost.BETTER: ("#00855f", "better than a shorter run"),
+    EqualCost.NOT_KNOWN: ("#dfe3e8", "not known"),
+    EqualCost.WORSE: ("#d55e00", "worse than a shorter run"),
+}
+
+
+def referee() -> Figure:
+    """Every method on every task: its cost, and whether it beats a run of random reshuffling of that cost."""
+    trials = _trials()
+    tasks = [task for task in EVERY if any(trial.task == task for trial in trials)]
+    methods = [name for name in REFEREE if any(trial.method == name for trial in trials)]
+    figure = Figure(figsize=(1.9 + 0.95 * len(methods), 1.6 + 0.32 * len(tasks)), layout="constrained")
+    axes = figure.subplots()
+    for method, judgement in judged(trials).items():
+        if method not in methods:
+            continue
+        for trial in judgement.trials:
+            place = methods.index(method), tasks.index(trial.task)
+            colour, _ = ANSWERS[judgement.at_equal_cost[trial.task.name]]
+            axes.add_patch(Rectangle((place[0] - 0.48, place[1] - 0.46), 0.96, 0.92, color=colour, linewidth=0))
+            is_worse = judgement.levels[trial.task.name] == Level.WORSE
+            ink = INK if colour == ANSWERS[EqualCost.NOT_KNOWN][0] else "white"
+            axes.text(
+                *place, f"{trial.cost:.2f}{' ▼' if is_worse else ''}", ha="center", va="center", color=ink, size=8
+            )
+    axes.set_xlim(-0.5, len(methods) - 0.5)
+    axes.set_ylim(len(tasks) - 0.5, -0.5)
+    axes.set_xticks(range(len(methods)), [name.replace(" ", "\n") for name in methods], fontsize=8)
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(tasks)), [task.name for task in tasks], fontsize=8)
+    axes.tick_params(length=0, labelcolor=INK)
+    axes.spines[:].set_visible(False)
+    for colour, label in ANSWERS.values():
+        axes.plot([], [], "s", color=colour, label=label)
+    axes.plot([], [], marker="$▼$", linestyle="none", color=INK, label="ends worse than the whole run")
+    figure.legend(frameon=False, ncols=2, loc="outside lower center", fontsize=8)
+    return figure
+
+
+def place() -> Figure:
+    """How much the default gains, by the share of the gradients that it skips: a reader can place their own task."""
+    found = [trial for trial in _trials() if trial.method == RECOMMENDED]
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    axes = figure.subplots()
+    axes.axhline(0, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    for kind, (colour, marker) in KINDS.items():
+        of_kind = [trial for trial in found if _kind(trial.task) == kind]
+        skipped = [100 * (1 - trial.gradients) for trial in of_kind]
+        axes.plot(skipped, [trial.advantage.mean for trial in of_kind], marker, color=colour, label=kind, markersize=6)
+        for x, trial in zip(skipped, of_kind, strict=True):
+            axes.plot([x, x], [trial.advantage.low, trial.advantage.high], color=colour, linewidth=1, alpha=0.6)
+    axes.set_yscale("symlog", linthresh=1)
+    ticks = (-10, -3, -1, 0, 1, 3, 10)
+    axes.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("gradients that the run saved, %")
+    axes.set_ylabel("better than random at equal cost,\npoints or % of the loss")
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    figure.legend(frameon=False, ncols=2, loc="outside upper center", fontsize=9)
+    return figure
+
+
+KINDS = {
+    "fine-tuning": ("#d55e00", "D"),
+    "tables": ("#0072b2", "o"),
+    "regression": ("#009e73", "^"),
+    "noisy labels": ("#cc79a7", "v"),
+    "images from scratch": ("#e69f00", "s"),
+}
+
+
+def _kind(task: Task) -> str:
+    """The group of a task in the picture."""
+    if task.measure == LOSS:
+        return "regression"
+    if task.wrong_labels:
+        return "noisy labels"
+    if task in FINE_TUNING:
+        return "fine-tuning"
+    return "images from scratch" if task in FOUR_OLDER else "tables"
+
+
+@cache
+def _trials() -> list[Trial]:
+    return all_trials(read_rows(RESULTS / "benchmark.parquet"))
 
 
 VISITS = {  # state in the CSV -> label, fill, edge
@@ -341,6 +413,8 @@ PICTURES: Mapping[str, Callable[[], Figure]] = {
     "scores": scores,
     "peers": peers,
     "savings": savings,
+    "referee": referee,
+    "place": place,
     "epochs": epochs,
     "loop": loop,
 }

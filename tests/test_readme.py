@@ -1,85 +1,54 @@
-import ast
-import csv
+"""Every Python block of README and docs runs, and every link of the pages outside docs leads somewhere."""
+
 import re
 from pathlib import Path
 
+import pages
 import pytest
-from mktestdocs import check_md_file
-
-from test_bad_inputs import EVERY
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = [path for path in [README, *sorted(DOCS.rglob("*.md"))] if pages.blocks(path)]
+# These pages show only what a user writes, and the frameworks warn about other things.
+FRAMEWORKS = {"accelerate.md", "lightning.md", "transformers.md", "trl.md"}
 
 
-@pytest.mark.parametrize("document", [README, *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
-def test_every_code_block_runs(document):
-    assert re.findall(r"^```python$", document.read_text(), flags=re.MULTILINE)
-    check_md_file(document, memory=True)
+def page(path):
+    marks = [pytest.mark.filterwarnings("ignore")] if path.name in FRAMEWORKS else []
+    return pytest.param(path, id=str(path.relative_to(ROOT)), marks=marks)
 
 
-def rows_of(name):
-    with (ROOT / "results" / name).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert rows
-    return rows
+@pytest.mark.parametrize("path", [page(path) for path in PAGES])
+def test_every_block_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages.run(path)
 
 
-def table_line(text, start):
-    (line,) = re.findall(rf"^\| {re.escape(start)} \|.*$", text, flags=re.MULTILINE)
-    return [cell.strip(" *") for cell in line.split("|")[2:-1]]
+def test_the_diff_leads_from_a_plain_loop_to_the_whole_script():
+    (diff,) = re.findall(r"^```diff\n(.*?)^```", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [line or " " for line in diff.splitlines()]
+    before, after = ("\n".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+    (script,) = pages.blocks(README)
+    setup, _ = script.split(after)
+    names = {}
+    exec(f"{setup}\nfrom torch.utils.data import DataLoader\n{before}", names)  # noqa: S102 - our own page
+    assert "shuffle=True" in before
+    assert names["epoch"] == names["epochs"] - 1
 
 
-def test_the_cost_of_gradient_norms_is_the_measured_one():
-    document = (DOCS / "gradient_norms.md").read_text()
-    methods = ["gradorder", "gradorder observe", "torch.func", "opacus ghost", "opacus", "backpack"]
-    rows = {(row["workload"], row["layout"], row["method"]): row for row in rows_of("gradient_norm.csv")}
-    layouts = ["contiguous", "channels_last"]
-    for workload, layout in {key[:2] for key in rows if key[1] in layouts and key[2] == "opacus"}:
-        cells = table_line(document, workload + (", channels last" if layout != "contiguous" else ""))
-        times = [cells[0], cells[2], *cells[4:]]
-        for method, shown in zip(methods, times, strict=True):
-            row = rows[workload, layout, method]
-            assert shown.split()[0].strip("*") == (row["time_ratio"] or "fails")
-            assert ("wrong" in shown) == row["note"].startswith("wrong")
-        for method, shown in zip(methods[:2], (cells[1], cells[3]), strict=True):
-            assert shown == (rows[workload, layout, method]["memory_ratio"] or "-")
+def slug(heading):
+    """The anchor of a heading."""
+    return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.strip().lower()))
 
 
-def test_the_cost_of_gradient_norms_without_peers_is_the_measured_one():
-    """A table of docs/gradient_norms.md: time and memory of both ways, and the naive loop."""
-    measured = [row for row in rows_of("gradient_norm.csv") if row["layout"] == "contiguous"]
-    rows = {(row["workload"], row["method"]): row for row in measured}
-    document = (DOCS / "gradient_norms.md").read_text()
-    for workload in {key[0] for key in rows} - {key[0] for key in rows if key[1] == "opacus"}:
-        ours = [rows[workload, method] for method in ("gradorder", "gradorder observe")]
-        loop = rows.get((workload, "one at a time"), {"time_ratio": ""})
-        shown = [row[column] for row in ours for column in ("time_ratio", "memory_ratio")] + [loop["time_ratio"]]
-        assert table_line(document, workload) == [cell or "-" for cell in shown]
-
-
-def test_the_reliability_table_is_the_measured_one():
-    document = (DOCS / "reliability.md").read_text()
-    rows = rows_of("reliability.csv")
-    for row in rows:
-        assert table_line(document, row["what"]) == [f"{int(row['tried']):,}", row["failed"]]
-    *always, properties = rows
-    assert all(int(row["failed"]) == 0 for row in always)
-    assert int(properties["tried"]) >= 100_000
-    assert sum(int(row["tried"]) for row in rows if row["what"].endswith("rows lost")) >= 100
-    assert f"value: {len(EVERY)} |" in document
-
-
-def test_no_module_imports_a_pickler():
-    banned = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-    paths = list((ROOT / "src").rglob("*.py"))
-    assert len(paths) > 50
-    for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name.split(".")[0] for alias in node.names]
-            if isinstance(node, ast.ImportFrom):
-                names = [(node.module or "").split(".")[0]]
-            assert not banned & set(names), path
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_every_link_leads_somewhere(name):
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", (ROOT / name).read_text())
+    for target, anchor in links:
+        path = ROOT / (target or name)
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.MULTILINE)
+            assert anchor in map(slug, headings), (target, anchor)
+    assert links or name == "CHANGELOG.md"

@@ -63,7 +63,7 @@ def recommended(
     Examples about which the model was undecided at their last visit are the most likely ones (`Undecided`). Use a
     budget if the number of gradients is limited. Without one, you need not choose a number.
 
-    docs/comparison.md shows the measured savings, and the tasks without any.
+    docs/benchmark.md shows what was measured.
 
     Args:
         dataset_or_length: a map-style dataset, or the number of examples.

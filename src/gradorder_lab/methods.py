@@ -6,13 +6,14 @@ A new method is one entry of `METHODS`.
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
+from dataclasses import replace
 from typing import Literal
 
 import gradorder as go
 from gradorder.scores import Score
 from gradorder.selection import Selection
-from gradorder_lab import peers
+from gradorder_lab import peers, published
+from gradorder_lab.published.repb import REMARK as REPB_REMARK
 from gradorder_lab.training import own
 from gradorder_lab.training.method import Circumstances, Method, Strategy
 
@@ -24,7 +25,6 @@ NORM = 0.8
 
 _BLOCK = 100
 _HALF = 0.5
-_INFO_EPOCH = 0.7  # of a complete one, about: half of those below the mean are dropped, fewer at the end
 _PRESAMPLED = 3  # times the batch size
 
 
@@ -92,17 +92,16 @@ def paper_method(treatment: str, sort: str, score: Score, keep: float) -> Method
     return Method(build)
 
 
-def _recommended(given: Circumstances, *, balanced: bool) -> Strategy:
-    """Without a budget of its own: a shorter run, in which it leaves out what is learned."""
+def _recommended(given: Circumstances) -> Strategy:
+    """The default as users have it, for `sampler.run()`; another budget than 1 is another number of epochs."""
     sampler = go.recommended(
         len(given.labels),
         given.batch_size,
-        epochs=math.ceil(METHODS[RECOMMENDED].length(given.epochs, given.budget)),
-        budget=None,
-        labels=given.labels if balanced else None,
+        epochs=max(1, round(given.budget * given.epochs)),
+        labels=given.labels if given.has_classes else None,
         seed=given.seed,
     )
-    return Strategy(sampler, remembers=True)
+    return Strategy(sampler, remembers=True, runs_by_progress=True)
 
 
 def _recommended_within(given: Circumstances) -> Strategy:
@@ -113,9 +112,26 @@ def _recommended_within(given: Circumstances) -> Strategy:
     return Strategy(sampler, remembers=True)
 
 
-def _info_batch(given: Circumstances) -> Strategy:
-    epochs = math.ceil(METHODS["InfoBatch"].length(given.epochs, given.budget))
-    return Strategy(given.sampler(go.InfoBatch(epochs)), remembers=True, weighted=True)
+def _published(
+    build: Callable[[Circumstances], go.Ordering], *, weighted: bool = False, rescores_skipped: bool = False
+) -> Method:
+    """A published rule for as many of its own epochs as plain training has: shorter epochs are all that it saves."""
+
+    def strategy(given: Circumstances) -> Strategy:
+        sampler = given.sampler(build(given))
+        return Strategy(sampler, remembers=sampler.needs_scores, weighted=weighted, rescores_skipped=rescores_skipped)
+
+    return Method(strategy)
+
+
+def _epochs(given: Circumstances) -> int:
+    """The epochs of a published rule; the last one may be cut."""
+    return math.ceil(METHODS[BASELINE].length(given.epochs, given.budget))
+
+
+def _kakurenbo(given: Circumstances) -> Strategy:
+    rule = published.Kakurenbo(_epochs(given))
+    return Strategy(given.sampler(rule), remembers=True, rescores_skipped=True, rate_factor=rule.learning_rate_factor)
 
 
 def _rcap(given: Circumstances) -> Strategy:
@@ -128,17 +144,15 @@ def _top_losses(given: Circumstances) -> Strategy:
 
 BASELINE = "random reshuffling"
 RECOMMENDED = "recommended"
-BALANCED = "recommended balanced"
 FIXED_BUDGET = "recommended fixed budget"
-RANDOM_BALANCED = "random balanced"
-"""Balanced: with labels, for class-balanced batches."""
+RANDOM_STRATIFIED = "random stratified"
+"""Random reshuffling with stratified batches, as the default has them where there are classes."""
 
 METHODS: Mapping[str, Method] = {
     BASELINE: _plain(go.Shuffled()),
-    RECOMMENDED: Method(partial(_recommended, balanced=False)),
-    BALANCED: Method(partial(_recommended, balanced=True), needs_classes=True),
+    RECOMMENDED: Method(_recommended),
     FIXED_BUDGET: Method(_recommended_within, None),
-    RANDOM_BALANCED: _plain(go.Shuffled(), balanced=True),
+    RANDOM_STRATIFIED: _plain(go.Shuffled(), balanced=True),
     "shuffle once": _plain(go.ShuffledOnce()),
     "incremental": _plain(go.Sequential()),
     "with replacement": _plain(go.WithReplacement()),
@@ -146,7 +160,13 @@ METHODS: Mapping[str, Method] = {
     "block reshuffling": _plain(go.BlockShuffled(_BLOCK)),
     "GraB mean": _balanced("mean"),
     "GraB pairs": _balanced("pair"),
-    "InfoBatch": Method(_info_batch, _INFO_EPOCH),
+    "InfoBatch": _published(lambda given: go.InfoBatch(_epochs(given)), weighted=True),
+    "SeTa": _published(lambda given: published.SeTa(_epochs(given))),
+    "IES": _published(lambda given: published.IES.for_classes(given.num_classes), rescores_skipped=True),
+    "OrderDP": _published(lambda _: published.OrderDP()),
+    "RePB": replace(_published(lambda _: published.RePB(), weighted=True), remark=REPB_REMARK),
+    "RS2": _published(lambda _: published.RS2()),
+    "KAKURENBO": Method(_kakurenbo, needs_classes=True),
     "Ordered SGD": Method(_top_losses, needs_classes=True),
     "datacull RCAP": Method(_rcap, peers.RCAP_KEPT, needs_classes=True),
     "importance sampling": _selected(
@@ -186,5 +206,19 @@ def named(name: str) -> Method:
     return Method(lambda given: Strategy(given.sampler(rule), remembers=rule.needs_scores, weighted=True))
 
 
-CORE = (BASELINE, RECOMMENDED, BALANCED, RANDOM_BALANCED, "InfoBatch", "Ordered SGD")
-"""What runs on every task. Balance is there without our order, too, so that it is not counted as order."""
+CORE = (BASELINE, RECOMMENDED, RANDOM_STRATIFIED, "InfoBatch", "Ordered SGD")
+"""What runs on every task. Stratified batches are there without our order, too: they are not counted as order."""
+
+REFEREE = (
+    BASELINE,
+    RANDOM_STRATIFIED,
+    RECOMMENDED,
+    "InfoBatch",
+    "SeTa",
+    "IES",
+    "OrderDP",
+    "RePB",
+    "RS2",
+    "KAKURENBO",
+)
+"""Published rules as published, beside random reshuffling, stratified batches and the default."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations, parametrize, prune, rnn
 from torch.utils.checkpoint import checkpoint
 
 import gradorder as go
@@ -226,6 +227,89 @@ def without_a_sum(model, batch):
     return model(batch[0])[torch.arange(len(batch[1])), batch[1]]
 
 
+def with_experts(m, x):
+    """`out[rows] = expert(hidden[rows])`."""
+    hidden = m.body(x)
+    written = 0 * hidden
+    for number, expert in enumerate(m.experts):
+        rows = (torch.arange(len(x)) % 2 == number).nonzero()[:, 0]
+        written[rows] = expert(hidden[rows])
+    return written
+
+
+def with_deep_weight(m, x):
+    """Computed by more operations than Python's stack is deep."""
+    weight = m.body.weight
+    for _ in range(600):
+        weight = weight * 1.0 + 0.0
+    return x @ weight.T
+
+
+def with_hooked_weight(m, x):
+    weight = m.body.weight * 2
+    if weight.requires_grad:
+        weight.register_hook(lambda gradient: 3 * gradient)
+    return x @ weight.T
+
+
+def sharing_its_weight():
+    layers = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+    layers[1].weight = layers[0].weight
+    return nn.Sequential(*layers)
+
+
+def sorted_inside(m, x):
+    order = x[:, 0].argsort(descending=True)
+    return m.body(x[order]).tanh()[order.argsort()]
+
+
+def packed(m, x):
+    lengths = 1 + (x[:, :, 0] > 0).sum(1).clamp(max=4)
+    sequences = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return m.gru(sequences)[1][-1]
+
+
+def pruned(layer):
+    prune.l1_unstructured(layer, "weight", amount=0.3)
+    return layer
+
+
+class Doubled(nn.Module):
+    def forward(self, weight):
+        return weight * 2
+
+
+def doubled(layer):
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    return layer
+
+
+def changed(change):
+    """A layer with a weight that is computed from others."""
+    return of(lambda m, x: m.changed(x).tanh(), changed=lambda: change(nn.Linear(WIDTH, WIDTH)))
+
+
+def own_function(forward, backward, name="Own"):
+    """An operation of one's own, under any name; `backward` gets the gradient and all inputs."""
+
+    def saved_forward(ctx, *inputs):
+        ctx.save_for_backward(*inputs)
+        return forward(*inputs)
+
+    methods = {"forward": saved_forward, "backward": lambda ctx, g: backward(g, *ctx.saved_tensors)}
+    return type(name, (torch.autograd.Function,), {key: staticmethod(each) for key, each in methods.items()}).apply
+
+
+cube = own_function(lambda x: x**3, lambda g, x: 3 * x**2 * g)
+scaled = own_function(lambda x, scale: x * scale, lambda g, x, scale: (g * scale, (g * x).sum(0)))
+
+
+def half_of_the_weight(name):
+    """By a function with the name of one of torch's, which sends half of the gradient."""
+    own = own_function(lambda x: x * 1.0, lambda g, _: 0.5 * g, name)
+    return of(lambda m, x: F.linear(x, own(m.body.weight), m.body.bias))
+
+
 def frozen_parts(m, x):
     with torch.no_grad():
         h = m.other(x)
@@ -360,6 +444,25 @@ INDEPENDENT = {
                                  conv=L(nn.Conv2d, 2, 2, 3, padding=1)),
     "convolution in three dimensions": of(lambda m, x: m.conv(x[:, :, None]).tanh().mean((2, 3, 4)), batch=images,
                                           conv=L(nn.Conv3d, 2, 4, (1, 3, 3))),
+    "packed sequences": of(packed, batch=sequences, gru=L(nn.GRU, 4, 4, batch_first=True)),
+    "bags with offsets": of(lambda m, x: m.bag(x.flatten(), torch.arange(len(x)) * x.shape[1]), batch=words,
+                            bag=L(nn.EmbeddingBag, 9, 4)),
+    "rows sorted inside and put back": of(sorted_inside),
+    # weights that are computed from others
+    "weight norm": changed(parametrizations.weight_norm),
+    "weight norm, by a hook": changed(nn.utils.weight_norm),
+    "spectral norm": changed(parametrizations.spectral_norm),
+    "spectral norm, by a hook": changed(nn.utils.spectral_norm),
+    "orthogonal weight": changed(parametrizations.orthogonal),
+    "pruned": changed(pruned),
+    "a parametrization of one's own": changed(doubled),
+    # functions of one's own
+    "a function of activations": of(lambda m, x: cube(m.body(x))),
+    "a function of a parameter": of(lambda m, x: scaled(m.body(x), m.vector), vector=P(4)),
+    "a function of the examples together": of(lambda m, x: cube(m.body(x).T).T),
+    "a function called Clone": half_of_the_weight("Clone"),
+    "a function called View": half_of_the_weight("View"),
+    "a function called _DDPSink": half_of_the_weight("_DDPSink"),
     # the same parameter in several places
     "layer called twice": of(lambda m, x: m.body(m.body(x).tanh())),
     "weight used by hand": of(lambda m, x: F.linear(m.body(x), m.body.weight)),
@@ -367,6 +470,15 @@ INDEPENDENT = {
     "bias used as weight": of(lambda m, x: m.body(x) * m.body.bias),
     "embedding and head": of(lambda m, x: (m.words(x) @ m.words.weight.T).softmax(-1).mean(1)[:, :4], batch=words,
                              words=L(nn.Embedding, 9, 4)),
+    "two layers with one weight": of(lambda m, x: m.shared(x).tanh(), shared=sharing_its_weight),
+    "attention called twice": of(lambda m, x: m.attention(x, *[m.attention(x, m.body(x), x)[0]] * 2)[0].mean(1),
+                                 batch=sequences, attention=L(nn.MultiheadAttention, 4, 2, batch_first=True)),
+    "tied to the head, many positions": of(
+        lambda m, x: (m.words(x.repeat(1, 4)) @ m.words.weight.T).tanh().mean(1)[:, :4], batch=words,
+        words=L(nn.Embedding, 9, 4)),
+    "rows written by an index": of(with_experts, experts=lambda: nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])),
+    "a deep graph of parameters": of(with_deep_weight),
+    "a hook on a computed weight": of(with_hooked_weight),
     # parameters that get nothing
     "unused parameter": of(lambda m, x: m.body(x), unused=P(7)),
     "detached path": of(lambda m, x: m.other(x).detach() + m.body(x), other=L(nn.Linear, 4, 4)),
@@ -385,6 +497,8 @@ INDEPENDENT = {
     "clamped": of(lambda m, x: m.body(x).clamp(m.low, m.low + 1), low=P(4)),
     "maximum with a parameter": of(lambda m, x: torch.maximum(m.body(x), m.vector), vector=P(4)),
     "power of a parameter": of(lambda m, x: m.body(x).abs() ** m.vector, vector=P(4)),
+    "a rounded quotient": of(
+        lambda m, x: m.body(x) + torch.div(m.body(x).detach(), m.vector, rounding_mode="floor"), vector=P(4)),
     "divided by a parameter": of(lambda m, x: m.body(x) / m.vector, vector=P(4)),
     "distances to parameters": of(lambda m, x: torch.cdist(m.body(x), m.table), table=P(4, 4)),
     "soft table": of(lambda m, x: (m.body(x) @ m.keys.T).softmax(1) @ m.keys, keys=P(4, 4)),
@@ -427,11 +541,24 @@ def weighted_by_all(model, batch):
     return losses * losses.softmax(0)
 
 
+mixing_round = own_function(lambda x: x.round(), lambda g, _: g / g.norm(), "Round")
+
+
 def ranked(model, batch):
     return go.cross_entropy(model, batch).sort().values.cumsum(0)
 
 
+def one_row_for_two(m, x):
+    hidden, rows = m.body(x), torch.arange(len(x))
+    written = 0 * hidden
+    written[rows] = hidden[rows // 2]
+    return written
+
+
 MIXED = {
+    "one row for two examples": of(one_row_for_two),
+    "rolled through everything": of(lambda m, x: m.body(x).roll(3)),
+    "minus the mean of sequences": of(lambda m, x: (m.body(x) - m.body(x).mean(0)).mean(1), batch=sequences),
     "minus the mean": of(lambda m, x: m.body(x) - m.body(x).mean(0)),
     "over the deviation": of(lambda m, x: m.body(x) / (1 + m.body(x).std(0, correction=0))),
     "batch norm": of(normalised),
@@ -450,6 +577,7 @@ MIXED = {
     "layer across examples": of(lambda m, x: m.body(m.body(x).mT.reshape(-1, 4)).reshape(x.shape)),
     "time and examples exchanged": of(lambda m, x: m.gru(m.body(x))[0].mean(1), batch=sequences,
                                       gru=L(nn.GRU, 4, 4)),
+    "a function called Round that mixes": of(lambda m, x: mixing_round(3 * m.body(x))),
     "hard negatives": of(lambda m, x: m.body(x), losses=with_hard_negatives),
     "weighted by all losses": of(lambda m, x: m.body(x), losses=weighted_by_all),
     "sums of sorted losses": of(lambda m, x: m.body(x), losses=ranked),

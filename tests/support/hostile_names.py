@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradorder_lab.benchmark.curves import Saving
 from gradorder_lab.figures import Curve, Figure, Panel, Table
 from gradorder_lab.judge.claims import Cell, Claim
 from gradorder_lab.judge.effects import Effect
 from gradorder_lab.runs.summary import Band
 from gradorder_lab.show import page as page_module
-from gradorder_lab.show.benchmark import Benchmark, Share, ShareTable
 from gradorder_lab.show.chapters import Block
 from gradorder_lab.show.page import page_of
 
@@ -31,5 +29,4 @@ def hostile_page(full_summary):
     untested = Cell((HOSTILE,), HOSTILE, ("b",), "lower", effect, untested=HOSTILE)
     claim = Claim("C1", HOSTILE, (cell, untested), note=HOSTILE, brief=HOSTILE)
     claims = (page_module._claim_row(claim, (), (), None),)
-    benchmark = Benchmark(HOSTILE, ShareTable.of([Share(HOSTILE, HOSTILE, Saving(1.0, 0.9, 1.1))]), table)
-    return replace(page, sections=(section,), claims=claims, benchmark=benchmark)
+    return replace(page, sections=(section,), claims=claims)

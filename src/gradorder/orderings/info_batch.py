@@ -1,5 +1,6 @@
 """InfoBatch: skip a random part of the easy examples each epoch, and increase the weights of the others."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -14,10 +15,10 @@ from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request
 class InfoBatch(Ordering):
     """Shuffle the examples and skip a random part of those with a score below the mean.
 
-    Rule: with m the mean score, an example with score_i < m is skipped with probability `ratio`. If it is visited, its
-    weight is 1 / (1 - ratio); all other weights are 1. So the expected weighted sum over an epoch is the sum over all
-    examples. In the last ceil(complete_part * epochs) epochs, and after them, no example is skipped and all weights are
-    1.
+    Rule: with m the mean score, let L be the examples with score_i < m. Exactly floor((1 - ratio) |L|) of them are
+    drawn without replacement and visited with weight 1 / (1 - ratio); all other examples are visited with weight 1. So
+    the expected weighted sum over an epoch is the sum over all examples, up to that rounding. In the last
+    ceil(complete_part * epochs) epochs, and after them, no example is skipped and all weights are 1.
 
     The scores should be losses remembered from training: call `sampler.step(losses)` with the unweighted losses.
     Examples that were never scored are visited, and come first. The length of an epoch is known only when it is
@@ -31,13 +32,13 @@ class InfoBatch(Ordering):
 
     Hurts, theory: the number of steps is not known in advance; weights above one make the steps noisier.
 
-    Cost: N random numbers and one permutation per epoch; the last losses of all examples are stored.
+    Cost: one permutation per epoch; the last losses of all examples are stored.
 
     Reference: Qin, Wang, Zheng et al. (2024), InfoBatch: Lossless Training Speed Up by Unbiased Dynamic Data Pruning.
 
     Args:
         epochs: the number of epochs of the run.
-        ratio: the probability of skipping an easy example, in (0, 1); 0.5 in the reference.
+        ratio: the fraction of the easy examples to skip, in (0, 1); 0.5 in the reference.
         complete_part: the fraction of epochs at the end that visit all examples, in [0, 1]; 0.125 in the reference.
     """
 
@@ -63,9 +64,11 @@ class InfoBatch(Ordering):
         order = torch.randperm(request.num_examples, generator=generator, device=generator.device).to(scores.device)
         if self._is_complete(request.epoch):
             return Order(request.kept(order))
-        draws = torch.rand(request.num_examples, generator=generator, dtype=torch.float64, device=generator.device)
         is_low = _is_low(scores, request.known)
-        stays = ~is_low | (draws >= self.ratio).to(scores.device)
+        low = order[is_low[order]]
+        stays = ~is_low
+        # The order is random, so its first low examples are a random draw. 1e-9: 0.1 * 10 may be 0.99999999.
+        stays[low[: math.floor((1 - self.ratio) * len(low) + 1e-9)]] = True
         kept = request.kept(order[stays[order]])
         return Order(kept, torch.where(is_low[kept], 1 / (1 - self.ratio), 1.0))
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, checked_order, random_order
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, random_order
 
 LIMIT = 0.35
 """The audit lowers the bound if the returning examples have more than this share of the mean loss. For examples chosen
@@ -18,8 +18,9 @@ WORTH_EXPONENT = 0.5
 """An epoch that visits a part k of the examples counts as k ** 0.5 epochs. benchmarks/default.py lists the values that
 were tried: with 0 the missing updates cost accuracy, with 1 nothing is saved."""
 
-
 _MOST_HALVINGS = 10
+"""With this many halvings the bound is zero: no example is fitted. Otherwise losses of exactly zero, which a hinge loss
+has, would be skipped whatever the audit finds."""
 
 
 @final
@@ -37,9 +38,11 @@ class Unlearned(Ordering):
     rule skips less, or nothing, if a small loss does not last. This is common in regression, where some residuals are
     small by chance.
 
-    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. If some
-    losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted. If no
-    example is fitted, the order is exactly that of random reshuffling.
+    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. This is
+    exact for powers of two. For other numbers, a loss that is within rounding of the bound may change sides.
+
+    If some losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted.
+    If no example is fitted, the order is exactly that of random reshuffling.
 
     Every example is visited at least once in any `every` consecutive epochs. The number of steps of an epoch is known
     only when it is planned, so let the learning rate follow `sampler.progress` (`go.ProgressLR`). In
@@ -110,7 +113,7 @@ class Unlearned(Ordering):
         elif num_visited < num_unskipped:  # drop examples at the end, except those whose turn it is
             is_free = is_visited & ~in_turn.index_select(0, order)
             is_visited[is_free.nonzero().flatten()[num_visited - num_unskipped :]] = False
-        return Order(request.kept(order[is_visited]))
+        return Order(request.kept(order.masked_select(is_visited)))
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that audits itself and whose epochs differ in length."""
@@ -141,9 +144,10 @@ class _AuditedRun(OrderingRun):
         super().__init__(rule, prunes=True)
         self._unlearned = rule
         self._num_examples = num_examples
-        self._halvings = 0  # the bound is share * mean loss / 2 ** halvings
+        self._halvings = 0  # the bound is share * mean loss / 2 ** halvings; see _MOST_HALVINGS
         self._epoch = -1  # that was ordered last
         self._audited: dict[str, torch.Tensor] = {}
+        self._parts: torch.Tensor | None = None
 
     def worth(self, part: float) -> float:
         """Return the square root of the part: fewer updates need more than their share of the run."""
@@ -155,14 +159,21 @@ class _AuditedRun(OrderingRun):
             return random_order(request)
         if request.epoch != self._epoch:  # planning an epoch again is not another audit
             self._audit(request)
-        is_fitted, in_turn = self._is_fitted(request, self._halvings), request.in_turn(self._unlearned.every)
+        is_fitted, in_turn = self._is_fitted(request, self._halvings), self._in_turn(request)
         self._audited = {"returning": is_fitted.cpu() & in_turn}
         if self._halvings > 0:
             self._audited["next"] = (self._is_fitted(request, self._halvings - 1) & ~is_fitted).cpu()
         self._epoch = request.epoch
-        return checked_order(self.rule, request, self._unlearned.order_without(request, is_fitted, in_turn))
+        return self._unlearned.order_without(request, is_fitted, in_turn)
+
+    def _in_turn(self, request: Request) -> torch.Tensor:
+        if self._parts is None:  # the same in every epoch, and dealing them takes as long as shuffling
+            self._parts = request.parts(self._unlearned.every)
+        return self._parts == request.turn(self._unlearned.every)
 
     def _is_fitted(self, request: Request, halvings: int) -> torch.Tensor:
+        if halvings >= _MOST_HALVINGS:
+            return torch.zeros_like(request.required_scores, dtype=torch.bool)
         return replace(self._unlearned, share=self._unlearned.share / 2**halvings).is_fitted(request)
 
     def _audit(self, request: Request) -> None:
@@ -173,9 +184,11 @@ class _AuditedRun(OrderingRun):
 
     def _has_large_losses(self, group: str, request: Request) -> bool:
         losses, examples = request.required_scores.cpu(), self._audited.get(group)
-        if examples is not None and request.known is not None:
-            examples = examples & request.known.cpu()
-        if examples is None or not examples.any():
+        if examples is None:
+            return False
+        if request.known is not None:  # an unknown score is filled in, so it is not part of any mean
+            losses, examples = losses[request.known.cpu()], examples[request.known.cpu()]
+        if not examples.any():
             return False
         return float(losses[examples].double().mean()) > LIMIT * float(losses.double().mean())
 

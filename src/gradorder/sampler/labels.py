@@ -76,13 +76,13 @@ class Classes:
     @classmethod
     def _found_in(cls, dataset: Any, num_examples: int) -> Self | None:  # noqa: ANN401 - any dataset
         """Return the classes of the dataset's own labels, or None if it has none that look like classes."""
-        found = _labels_of(dataset)
-        if found is None:
-            return None
-        source, labels = found
         try:
-            values = _as_array(labels)
-        except (TypeError, ValueError):  # for example a ragged list of lists
+            found = _labels_of(dataset)
+            if found is None:
+                return None
+            source, values = found[0], _as_array(found[1])
+        except Exception as error:  # noqa: BLE001 - code of the dataset may run here, and labels are optional
+            _log.info("batches are not stratified: the labels of the dataset cannot be read: %r", error)
             return None
         if values.shape != (num_examples,) or values.dtype.kind not in "iubUS":
             return None

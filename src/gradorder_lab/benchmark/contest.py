@@ -18,6 +18,7 @@ from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
+from gradorder_lab.judge.effects import interval
 from gradorder_lab.methods import BASELINE, named
 from gradorder_lab.training.method import Circumstances
 from gradorder_lab.training.step_sizes import best_size, missing_sizes
@@ -51,6 +52,8 @@ class Contest:
         budgets: shares of plain training's cost; 1.0 among them.
         seeds: paired.
         search_seeds: for each step size; one seed's noise is as large as what two neighbours differ by.
+        one_run_each: every other method is run once per seed, at its own length. It has the learning rate of random
+            reshuffling, unless another one is better on the held-out part beyond noise.
     """
 
     task: Task
@@ -58,14 +61,24 @@ class Contest:
     budgets: tuple[float, ...] = BUDGETS
     seeds: int = 10
     search_seeds: int = 3
+    one_run_each: bool = False
 
     def searches(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """What is to be run before the step sizes are known; nothing when they are."""
         return [
             (CompareRecipe.of(self.task, method, size, SEARCH_BUDGET, validates=True), self.search_seeds)
             for method in self.methods
-            for size in missing_sizes(self.task.step_sizes, self._means(method, found))
+            if method == BASELINE or self.task.searches_methods
+            for size in self._missing_sizes(method, found)
         ]
+
+    def _missing_sizes(self, method: str, found: Sequence[BenchmarkRun]) -> list[float]:
+        """The sizes that the search of a method needs next; in the end also random reshuffling's, to compare with."""
+        means, random = self._means(method, found), self._means(BASELINE, found)
+        if sizes := missing_sizes(self.task.step_sizes, means):
+            return sizes
+        is_compared = self.one_run_each and not missing_sizes(self.task.step_sizes, random)
+        return [size for size in [best_size(random)] if size not in means] if is_compared and random else []
 
     def runs(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """Every run that counts, once the search is over."""
@@ -77,6 +90,8 @@ class Contest:
 
     def longer_runs(self, found: Sequence[BenchmarkRun]) -> Wanted:
         """Once the others are there: longer ones of the methods that then still cost no more than plain training."""
+        if self.one_run_each:
+            return []
         plain = self._work_of(BASELINE, found)
         return [
             (CompareRecipe.of(self.task, method, self.step_size(method, found), budget), self.seeds)
@@ -93,8 +108,17 @@ class Contest:
 
     def step_size(self, method: str, found: Sequence[BenchmarkRun]) -> float:
         """The one that the search chose."""
-        sizes = self.task.step_sizes
-        return sizes[0] if len(sizes) == 1 else best_size(self._means(method, found))
+        if len(self.task.step_sizes) == 1:
+            return self.task.step_sizes[0]
+        if not self.one_run_each:
+            return best_size(self._means(method, found))
+        random = best_size(self._means(BASELINE, found))
+        tried = self._searched(method, found) if self.task.searches_methods else {}
+        if not tried:
+            return random
+        best = best_size({size: float(np.mean(of_seeds)) for size, of_seeds in tried.items()})
+        is_better = best != random and interval(np.array(tried[best]) - np.array(tried[random]))[0] > 0
+        return best if is_better else random
 
     def budgets_of(self, method: str) -> tuple[float, ...]:
         """Those that the method accepts: a fixed budget cannot be less than its complete epochs.
@@ -104,6 +128,8 @@ class Contest:
         """
         if error := refusal(self.task, method, max(self.budgets)):
             raise LabError(f"{method} cannot be run on {self.task.name}: {error}") from error
+        if self.one_run_each and method != BASELINE:
+            return (1.0,)
         return tuple(budget for budget in self.budgets if refusal(self.task, method, budget) is None)
 
     def part_of(self, runs: Iterable[BenchmarkRun]) -> list[BenchmarkRun]:
@@ -122,14 +148,19 @@ class Contest:
     def work(self, *, search_only: bool = False) -> tuple[Work, Work]:
         """What the search takes if no grid is widened, and what the rest takes without longer runs."""
         sizes = len(self.task.step_sizes)
-        number = 0 if sizes == 1 else len(self.methods) * sizes * self.search_seeds
+        num_searches = len(self.methods) if self.task.searches_methods else 1
+        number = 0 if sizes == 1 else num_searches * sizes * self.search_seeds
         budgets = [] if search_only else [budget for method in self.methods for budget in self.budgets_of(method)]
         return Work(number, number * SEARCH_BUDGET), Work(len(budgets) * self.seeds, sum(budgets) * self.seeds)
 
     def _means(self, method: str, found: Sequence[BenchmarkRun]) -> dict[float, float]:
         """Held-out accuracy of every step size that was run with all seeds."""
-        accuracies = searched(run for run in self.part_of(found) if run.method == method)
-        return {size: float(np.mean(all_)) for size, all_ in accuracies.items() if len(all_) == self.search_seeds}
+        return {size: float(np.mean(of_seeds)) for size, of_seeds in self._searched(method, found).items()}
+
+    def _searched(self, method: str, found: Sequence[BenchmarkRun]) -> dict[float, list[float]]:
+        """Step size -> held-out accuracy of each seed, where all seeds were run."""
+        runs = sorted((run for run in self.part_of(found) if run.method == method), key=lambda run: run.seed)
+        return {size: of_seeds for size, of_seeds in searched(runs).items() if len(of_seeds) == self.search_seeds}
 
 
 def suitable(methods: Iterable[str], task: Task) -> list[str]:

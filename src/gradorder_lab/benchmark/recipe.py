@@ -15,7 +15,8 @@ from gradorder_lab.training.recipe import OptimizerName, Training
 
 EXPERIMENT = "compare"
 
-_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in {"name", "step_sizes", "seeds"})
+_NOT_OF_A_RUN = {"name", "step_sizes", "seeds", "searches_methods"}
+_OF_TASK = tuple(one.name for one in fields(Task) if one.name not in _NOT_OF_A_RUN)
 
 
 @final
@@ -32,8 +33,8 @@ class CompareRecipe(Recipe):
     The others are the task's, see `Task`.
     """
 
-    revision: ClassVar[int] = 7
-    later: ClassVar[frozenset[str]] = frozenset({"optimizer"})
+    revision: ClassVar[int] = 8
+    later: ClassVar[frozenset[str]] = frozenset({"optimizer", "crops", "mixed_precision"})
 
     experiment: str = EXPERIMENT
     method: str
@@ -53,6 +54,8 @@ class CompareRecipe(Recipe):
     losses: str | None = None
     variant: str = ""
     optimizer: OptimizerName = "SGD"
+    crops: bool = False
+    mixed_precision: bool = False
 
     @classmethod
     def of(cls, task: Task, method: str, step_size: float, budget: float, *, validates: bool = False) -> Self:

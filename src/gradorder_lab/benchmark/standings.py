@@ -8,11 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from gradorder_lab.benchmark import suites
 from gradorder_lab.benchmark.curves import UNKNOWN_SAVING, CostCurve, Saving, saving
 from gradorder_lab.benchmark.measure import Measure
 from gradorder_lab.benchmark.rows import BenchmarkRun, searched
-from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
 from gradorder_lab.judge.effects import interval
 from gradorder_lab.methods import BASELINE
@@ -174,14 +172,6 @@ class Standings:
         return cls(task, full, margin, tuple(row for row in rows if row is not None), noise, random.step_size, measure)
 
 
-def all_standings(
-    runs: Sequence[BenchmarkRun], tasks: Sequence[Task] = suites.EVERY, costs: Sequence[str] = COSTS
-) -> list[Standings]:
-    """Those of every task that random reshuffling has been run on at the full budget, in the order of `tasks`."""
-    is_there = {run.task for run in runs if run.method == BASELINE and run.budget == 1 and not run.validates}
-    return [Standings.of(task.name, task.margin, runs, costs) for task in tasks if task.name in is_there]
-
-
 @dataclass(frozen=True, eq=False)
 class _Results:
     """The runs of one method that count, those with the step size that the search chose."""
@@ -272,7 +262,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float, costs
     curves = {cost: (found.curve(seeds, cost), random.curve(seeds, cost)) for cost in COSTS}
     ours, theirs = curves[GRADIENTS]
     whole = float(theirs.cost[random.full].mean())
-    at_half = _accuracy_at(_HALF_BUDGET * whole, ours) - _accuracy_at(_HALF_BUDGET * whole, theirs)
+    at_half = accuracy_at(_HALF_BUDGET * whole, ours) - accuracy_at(_HALF_BUDGET * whole, theirs)
     seconds = curves[CLOCK][0].cost
     points = [
         Point(budget, float(cost.mean()) / whole, float(taken.mean()), Mean.of(accuracy))
@@ -299,7 +289,7 @@ def _standing(name: str, found: _Results, random: _Results, margin: float, costs
     )
 
 
-def _accuracy_at(cost: float, curve: CostCurve) -> Array:
+def accuracy_at(cost: float, curve: CostCurve) -> Array:
     """Each seed's accuracy with this cost, on the line in log cost between the two budgets around it.
 
     A method whose longest run costs less has that; one whose shortest run costs more has none (NaN).

@@ -7,7 +7,9 @@ from gradorder_lab.training.method import Method
 from gradorder_lab.training.recipe import OptimizerName, Training
 from gradorder_lab.training.split import HELD_OUT, TEXTS, DataSettings
 
-_DIFFICULT = ("cifar", "sst2", "snippets", "tinyshakespeare")
+_TEXTS_AND_CIFAR = ("cifar", "sst2", "snippets", "tinyshakespeare", "banking77", "trec", "clinc150")
+_SMALL_TEST_SETS = ("digits", "breast-cancer")
+_LARGEST_SHIFT = 4  # pixels
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
 
 
@@ -30,10 +32,14 @@ class Task:
         wrong_labels: the share of training labels that are replaced.
         rarest: the share of its training examples that the last class is left with; the others in between.
         flips: whether training images are mirrored, half of the time.
+        crops: whether training images are mirrored and also shifted by up to 4 pixels.
+        mixed_precision: whether the network runs in bfloat16 where it can; on a CPU it never does.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
         variant: what tells it apart from a task that is otherwise the same.
         optimizer: "SGD" or "AdamW".
         seeds: how often the benchmark runs each method: more where a run is cheap.
+        searches_methods: whether the benchmark searches a learning rate for every method, or only for random
+            reshuffling, where a run is expensive.
     """
 
     name: str
@@ -51,7 +57,10 @@ class Task:
     losses: str | None = None
     variant: str = ""
     optimizer: OptimizerName = "SGD"
+    crops: bool = False
+    mixed_precision: bool = False
     seeds: int = 10
+    searches_methods: bool = True
 
     def __post_init__(self) -> None:
         if not self.has_classes and (self.wrong_labels > 0 or self.rarest < 1):
@@ -67,10 +76,10 @@ class Task:
 
     @property
     def margin(self) -> float:
-        """What still counts as plain training's: 1% of the loss; 0.5 points of accuracy on CIFAR and text, else 0.1."""
+        """The largest deficit that counts as equal to plain training: percent of the loss, or points of accuracy."""
         if self.measure == LOSS:
             return 1.0
-        return 0.5 if self.data.startswith(_DIFFICULT) else 0.1
+        return 0.5 if self.data.startswith((*_TEXTS_AND_CIFAR, *_SMALL_TEST_SETS)) else 0.1
 
     @property
     def measure(self) -> Measure:
@@ -104,7 +113,8 @@ class Task:
             optimizer=self.optimizer,
             momentum=self.momentum,
             weight_decay=self.weight_decay,
-            crop=0 if self.flips else None,
+            crop=_LARGEST_SHIFT if self.crops else 0 if self.flips else None,
+            mixed_precision=self.mixed_precision,
             losses=self.losses,
             measured={"test": "held_out" if validates else "test"},
         )

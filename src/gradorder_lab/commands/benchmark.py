@@ -1,9 +1,8 @@
-"""`gradorder benchmark`: how much cost does a method save at the accuracy of tuned random reshuffling?
+"""`gradorder benchmark`: the field's methods against random reshuffling, on a suite of tasks.
 
-For every task and method: the step size is searched on a held-out tenth of the training set, from the same grid for
-all, widened where the best is at its edge; then every budget (a share of plain training's cost, cut to whole steps) is
-run with paired seeds. Methods of one task and seed take turns in random order. `benchmark/contest.py` has what is run,
-`benchmark/curves.py` what follows from it.
+For every task, the learning rate is searched on a held-out tenth of the training set. Then every method is trained once
+per seed, and random reshuffling also with shorter runs. Methods of one task and seed take turns in random order.
+`benchmark/referee.py` has the questions and how they are answered.
 """
 
 from collections.abc import Sequence
@@ -12,16 +11,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradorder_lab.benchmark.contest import Contest, suitable
-from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, BenchmarkRun, join, read_rows, with_new_rows, write_rows
+from gradorder_lab.benchmark.contest import Contest
+from gradorder_lab.benchmark.referee import referee, trials_of
+from gradorder_lab.benchmark.rows import join, keep_rows, read_rows
 from gradorder_lab.benchmark.running import PlainTraining, announcement, compared
-from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.suites import EVERY, SUITES
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.methods import BASELINE, CORE, METHODS
+from gradorder_lab.methods import METHODS, REFEREE
 from gradorder_lab.runs import origin
-from gradorder_lab.show.standings import show_standings
+from gradorder_lab.show.referee import show_trials
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class BenchmarkRequest:
     Args:
         tasks: names; none are all of the suite.
         suite: a key of `SUITES`.
-        methods: names; none are the core ones, "all" is every one.
+        methods: names; none are those of the referee, "all" is every one.
         seeds: paired; the task's own number for None.
         step_size: for all methods, instead of a search.
         search_only: find the step sizes, and leave it at that.
@@ -42,7 +41,7 @@ class BenchmarkRequest:
     """
 
     tasks: tuple[str, ...] = ()
-    suite: str = "small"
+    suite: str = "confirmation"
     methods: tuple[str, ...] = ()
     seeds: int | None = None
     step_size: float | None = None
@@ -72,9 +71,12 @@ def benchmark(request: BenchmarkRequest, out: Path) -> None:
             known=known,
             search_only=request.search_only,
         )
-        _keep(runs, request, out)
+        if request.results is None:
+            keep_rows(runs, out)
+        else:
+            join(request.results, [out])
         if not request.search_only:
-            show_standings(console, Standings.of(contest.task.name, contest.task.margin, runs))
+            show_trials(console, contest.task, trials_of(contest.task, runs))
 
 
 def chosen_tasks(request: BenchmarkRequest) -> list[Task]:
@@ -89,13 +91,12 @@ def chosen_tasks(request: BenchmarkRequest) -> list[Task]:
 
 def planned(task: Task, request: BenchmarkRequest) -> Contest:
     """One task; random reshuffling is always there, as it sets the target."""
-    methods = tuple(METHODS) if request.methods == ("all",) else request.methods or CORE
+    methods = tuple(METHODS) if request.methods == ("all",) else request.methods or REFEREE
     if unknown := [name for name in methods if name not in METHODS]:
         raise LabError(f"--method must be one of: {', '.join(METHODS)}; or all; got {unknown[0]!r}")
     if request.step_size is not None:
         task = replace(task, step_sizes=(request.step_size,))
-    wanted = dict.fromkeys((BASELINE, *methods))
-    return Contest(task, tuple(suitable(wanted, task)), seeds=request.seeds or task.seeds)
+    return referee(task, methods, request.seeds)
 
 
 def announce(contests: Sequence[Contest], request: BenchmarkRequest, console: Console) -> None:
@@ -107,12 +108,3 @@ def announce(contests: Sequence[Contest], request: BenchmarkRequest, console: Co
         hours += guess
         console.print(told, highlight=False, soft_wrap=True)
     console.print(f"Together about {hours:.1f} h; methods with passes of their own take longer than counted here.")
-
-
-def _keep(runs: Sequence[BenchmarkRun], request: BenchmarkRequest, out: Path) -> None:
-    """As one tidy table beside the store, or in the file to ship."""
-    if request.results is not None:
-        join(request.results, [out])
-        return
-    path = out / BENCHMARK_RESULTS
-    write_rows(with_new_rows(read_rows(path) if path.exists() else [], runs), path)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from gradorder_lab.runs import shipped
-from gradorder_lab.show.benchmark import benchmark_for
 from gradorder_lab.show.page import Page, page_of
 from gradorder_lab.show.writing import write
 
@@ -15,4 +14,4 @@ def report(out: Path) -> Path:
 
 def page_in(out: Path) -> Page:
     """Of the runs in this directory, with what is shipped beside them; without runs, of what is shipped."""
-    return page_of(shipped.summary_of(out), benchmark_for(out), shipped.beside(out))
+    return page_of(shipped.summary_of(out), shipped.beside(out))

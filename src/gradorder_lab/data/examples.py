@@ -1,6 +1,6 @@
 """What networks train on: anything that gives labelled examples by their positions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -38,9 +38,16 @@ class LabelledTensors:
 
     def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """One indexing operation for each tensor."""
-        positions = torch.as_tensor(indices)
+        positions = torch.as_tensor(indices, device=self.inputs.device)
         inputs = self.inputs.index_select(0, positions)
         return inputs if augment is None else augment(inputs), self.labels.index_select(0, positions)
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedFeatures(LabelledTensors):
+    """The outputs of frozen layers, and the pretrained weights of the layers that are trained on them, by name."""
+
+    pretrained: Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +61,16 @@ class Subset:
     @classmethod
     def of(cls, whole: Examples) -> "Subset":
         """All of them, with their own labels."""
-        return cls(whole, torch.arange(len(whole)), whole.labels)
+        return cls(whole, torch.arange(len(whole), device=whole.labels.device), whole.labels)
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def batch(self, indices: torch.Tensor | Sequence[int], augment: Augment | None = None) -> LabelledBatch:
         """Those of the whole, with this part's labels."""
-        chosen = torch.as_tensor(indices)
+        chosen = torch.as_tensor(indices, device=self.labels.device)
         inputs, _ = self.whole.batch(self.positions.index_select(0, chosen), augment)
-        return inputs, self.labels.index_select(0, chosen.to(self.labels.device))
+        return inputs, self.labels.index_select(0, chosen)
 
     def without(self, held_out: int) -> tuple["Subset", "Subset"]:
         """All but `held_out` random examples, and those."""
@@ -91,3 +98,9 @@ def without_some(num_examples: int, held_out: int) -> tuple[torch.Tensor, torch.
     """All positions but `held_out` random ones, and those, ascending: the same in every run."""
     order = torch.randperm(num_examples, generator=torch.Generator().manual_seed(0))
     return order[held_out:].sort().values, order[:held_out].sort().values
+
+
+def random_split(examples: LabelledTensors, test_share: float) -> tuple[LabelledTensors, LabelledTensors]:
+    """Return all examples but a random share, and that share: the same in every run."""
+    kept, held_out = without_some(len(examples), round(test_share * len(examples)))
+    return LabelledTensors(*examples.batch(kept)), LabelledTensors(*examples.batch(held_out))

@@ -9,7 +9,9 @@ from torch import nn
 from gradorder_lab.data import sst2
 from gradorder_lab.models.bag_of_words import BagOfWords
 from gradorder_lab.models.causal_conv_net import CausalConvNet
+from gradorder_lab.models.minilm import minilm_top
 from gradorder_lab.models.mlp import mlp
+from gradorder_lab.models.pretrained_resnet import resnet20_top
 from gradorder_lab.models.resnet import resnet18, resnet20
 from gradorder_lab.models.small_conv_net import small_conv_net
 from gradorder_lab.models.strided_conv_net import strided_conv_net
@@ -41,6 +43,9 @@ MODELS: dict[str, Builder] = {
     "transformer": _transformer,
     "strided": lambda classes, shape, width: strided_conv_net(shape[0], shape[1], classes, width or 16),
     "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
+    "minilm": lambda classes, *_: minilm_top(classes),
+    "resnet20-top": lambda classes, *_: resnet20_top(classes),
+    "resnet18-full": lambda classes, *_: resnet18(classes),
     "bag-of-words": lambda classes, _, width: BagOfWords(sst2.NUM_WORDS, classes, width=width or 32),
 }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gradorder_lab import paper
 from gradorder_lab.figures import Figure, Table
@@ -15,9 +14,6 @@ from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show.answer import answer
 from gradorder_lab.show.chapters import COMMANDED, Block, Section, command_for, in_order
 from gradorder_lab.show.evidence import ClaimTable, Evidence
-
-if TYPE_CHECKING:  # only `report` shows the benchmark
-    from gradorder_lab.show.benchmark import Benchmark
 
 
 @dataclass(frozen=True)
@@ -83,11 +79,10 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Everything; `benchmark` is None on the page of someone's own runs, and where none comes along."""
+    """Everything."""
 
     answer: tuple[str, str, str]
     claims: tuple[ClaimRow, ...]
-    benchmark: "Benchmark | None"
     sections: tuple[Section, ...]
     coverage: Mapping[str, Coverage]
     facts: Mapping[str, tuple[Setting, ...]]
@@ -110,7 +105,7 @@ class Page:
         return [block.figure for block in blocks if block.figure is not None]
 
 
-def page_of(summary: Summary, benchmark: "Benchmark | None" = None, shipped_runs: Summary | None = None) -> Page:
+def page_of(summary: Summary, shipped_runs: Summary | None = None) -> Page:
     """All claims, all of the paper's figures and all experiments, run or not; `shipped_runs` is what comes along."""
     claims = paper.claims(summary)
     known = {} if shipped_runs is None else {claim.name: claim for claim in paper.claims(shipped_runs)}
@@ -122,7 +117,6 @@ def page_of(summary: Summary, benchmark: "Benchmark | None" = None, shipped_runs
     return Page(
         answer=answer(claims),
         claims=tuple(_claim_row(claim, every, incomplete, known.get(claim.name)) for claim in claims),
-        benchmark=benchmark,
         sections=sections,
         coverage=coverage,
         facts={name: tuple(facts.get(name) for facts in summary.environments) for name in names},

@@ -20,19 +20,29 @@ class Strategy:
         sampler: which examples, in what order.
         score: of all examples, before each epoch.
         remembers: the losses of each step are the scores of the next epoch.
+        rescores_skipped: before the next epoch, the losses of the examples that an epoch skipped are computed, too.
         weighted: the weights of the sampler, or of the selection, count.
         gradients: the ordering learns from each step's gradients of the last layer.
         select: selects part of each batch.
         top: which losses of a batch count.
+        rate_factor: epoch -> factor of the learning rate; None for 1.
+        runs_by_progress: the sampler decides when the run ends, and the learning rate follows its progress.
     """
 
     sampler: go.OrderedSampler
     score: Score | None = None
     remembers: bool = False
+    rescores_skipped: bool = False
     weighted: bool = False
     gradients: bool = False
     select: Selection | None = None
     top: go.TopLosses | None = None
+    rate_factor: Callable[[int], float] | None = None
+    runs_by_progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rescores_skipped and not self.remembers:
+            raise ValueError("rescores_skipped needs remembers: the other losses are those of the training steps")
 
     @property
     def needs_losses(self) -> bool:
@@ -65,6 +75,11 @@ class Circumstances:
         """Whether labels are classes."""
         return self.losses is None and self.labels.ndim == 1
 
+    @property
+    def num_classes(self) -> int:
+        """The number of classes in the training set; 0 where labels are no classes."""
+        return len(self.labels.unique()) if self.has_classes else 0
+
     def sampler(
         self,
         ordering: go.Ordering,
@@ -87,11 +102,13 @@ class Method:
         epoch_cost: of one epoch, in epochs of plain training: it decides how many epochs a budget buys. None: the
             method itself fits its epochs to the budget.
         needs_classes: it stratifies batches or looks at logits: not for losses of the user's own, nor for text.
+        remark: a reservation that belongs beside its name wherever its results are shown.
     """
 
     build: Callable[[Circumstances], Strategy]
     epoch_cost: float | None = 1.0
     needs_classes: bool = False
+    remark: str = ""
 
     def length(self, epochs: int, budget: float) -> float:
         """The epochs, whole or not, that cost `budget` times as much as `epochs` of plain training."""

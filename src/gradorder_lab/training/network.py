@@ -83,22 +83,41 @@ class NetworkRun:
         if self.losses is not None and (self.strategy.gradients or self.strategy.top is not None):
             raise ValueError("losses must be None where the strategy looks at logits, got a function")
         self.last_layer = _LastLayer(self.model) if self.strategy.gradients else None
+        self.seen = _SeenLosses(len(self.train), self.device) if self.strategy.rescores_skipped else None
 
     def batches(self, epoch: int) -> Sequence[torch.Tensor]:
         """The examples of each batch of this epoch."""
         sampler = self.strategy.sampler
-        sampler.set_epoch(epoch, scores=None if self.strategy.score is None else self.scores)
+        sampler.set_epoch(epoch, scores=self.scores_before(epoch))
+        if self.seen is not None:
+            self.seen.clear()
         # Not torch.tensor(list(...)): for a small network that alone is 2% of the epoch.
         indices = torch.from_numpy(np.fromiter(sampler, np.int64, len(sampler)))
         found: Sequence[torch.Tensor] = indices.split(sampler.loader_batch_size)
         return found
 
+    def scores_before(self, epoch: int) -> Callable[[], torch.Tensor] | None:
+        """What computes the scores of this epoch; None where the sampler remembers them, or needs none."""
+        if self.strategy.score is not None:
+            return self.scores
+        return self.all_losses if self.seen is not None and epoch > 0 else None
+
     def scores(self) -> torch.Tensor:
         """The score of every training example at the current weights."""
-        score = cast("Score", self.strategy.score)
-        with self.scoring(len(self.train), score):
-            parts = torch.arange(len(self.train), device=self.device).split(_AT_A_TIME)
-            return torch.cat([score(self.model, self.train.batch(part)) for part in parts])
+        return self.scored(torch.arange(len(self.train), device=self.device), cast("Score", self.strategy.score))
+
+    def scored(self, examples: torch.Tensor, score: Score) -> torch.Tensor:
+        """The score of these training examples at the current weights."""
+        with self.scoring(len(examples), score):
+            return torch.cat([score(self.model, self.train.batch(part)) for part in examples.split(_AT_A_TIME)])
+
+    def all_losses(self) -> torch.Tensor:
+        """The losses of the last epoch's steps, and those of the examples that it skipped at the current weights."""
+        seen = cast("_SeenLosses", self.seen)
+        skipped = seen.missing()
+        if len(skipped) > 0:
+            seen.note(skipped, self.scored(skipped, go.Loss(self.losses)))
+        return seen.losses
 
     def selected(self, batch: LabelledBatch) -> tuple[LabelledBatch, torch.Tensor | None]:
         """What is trained on, with its weights; None for ones."""
@@ -151,6 +170,16 @@ class NetworkRun:
         if self.strategy.top is not None and logits is not None:
             return self.strategy.top.mean(losses, correct=logits.argmax(1) == targets)
         return losses.mean() if weights is None else (weights.to(losses) * losses).mean()
+
+    def rate(self, epoch: int, part: float) -> float:
+        """The learning rate of the next step, after this part of the epoch."""
+        factor = self.strategy.rate_factor
+        return self.step_size(self.cost.updates, epoch, part) * (1.0 if factor is None else factor(epoch))
+
+    def observe(self, examples: torch.Tensor, losses: torch.Tensor) -> None:
+        """Note the losses of a step, where those of skipped examples join them before the next epoch."""
+        if self.seen is not None:
+            self.seen.note(examples, losses)
 
     def learnt(self, logits: torch.Tensor | None, batch: LabelledBatch) -> dict[str, torch.Tensor]:
         """What an ordering that learns from gradients is given."""
@@ -225,8 +254,8 @@ def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
         batches = run.batches(epoch)
         for number, indices in enumerate(batches[: whole_steps(part, len(batches))]):
             batch, weights = run.selected(run.train.batch(indices, augment))
-            step_size = run.step_size(run.cost.updates, epoch, number / len(batches))
-            logits, losses = run.update(batch, weights, step_size)
+            logits, losses = run.update(batch, weights, run.rate(epoch, number / len(batches)))
+            run.observe(indices, losses)
             sampler.step(losses if strategy.remembers else None, **run.learnt(logits, batch))
         if strategy.top is not None:
             strategy.top.observe()
@@ -234,14 +263,18 @@ def train_one_epoch(run: NetworkRun, epoch: int, part: float = 1.0) -> None:
 
 
 def train(run: NetworkRun, length: float) -> None:
-    """Train up to this epoch, whole or not: the last one is cut to whole steps.
+    """Train up to this epoch, whole or not: the last one is cut to whole steps. Some samplers decide the length.
 
     A method that looks at losses ends when they are no longer finite, and is judged by what it has then; one that
     does not look goes on for nothing.
     """
     with contextlib.suppress(go.NonFiniteScoresError):
-        for epoch in range(run.next_epoch, math.ceil(length)):
-            train_one_epoch(run, epoch, min(1.0, length - epoch))
+        if run.strategy.runs_by_progress:
+            for epoch in run.strategy.sampler.run():
+                train_one_epoch(run, epoch)
+        else:
+            for epoch in range(run.next_epoch, math.ceil(length)):
+                train_one_epoch(run, epoch, min(1.0, length - epoch))
 
 
 @torch.no_grad()
@@ -281,6 +314,28 @@ def _one_each(losses: torch.Tensor, num_examples: int) -> torch.Tensor:
 def whole_steps(part: float, num_steps: int) -> int:
     """The steps of a part of an epoch: the nearest whole number, at least one."""
     return max(1, round(part * num_steps))
+
+
+class _SeenLosses:
+    """The losses of one epoch, and which examples have one."""
+
+    def __init__(self, num_examples: int, device: torch.device) -> None:
+        self.losses = torch.zeros(num_examples, device=device)
+        self._is_seen = torch.zeros(num_examples, dtype=torch.bool, device=device)
+
+    def clear(self) -> None:
+        """Begin an epoch: no example has a loss."""
+        self._is_seen.fill_(value=False)
+
+    def note(self, examples: torch.Tensor, losses: torch.Tensor) -> None:
+        """Note the losses of these examples."""
+        examples = examples.to(self.losses.device)
+        self.losses[examples] = losses.to(self.losses)
+        self._is_seen[examples] = True
+
+    def missing(self) -> torch.Tensor:
+        """The examples without a loss."""
+        return (~self._is_seen).nonzero().flatten()
 
 
 class _LastLayer:

@@ -18,13 +18,14 @@ from gradorder.losses import Losses
 from gradorder_lab.data.augmentation import epoch_moves, random_crop_and_flip
 from gradorder_lab.data.examples import Augment
 from gradorder_lab.errors import LabError
+from gradorder_lab.models.mixed_precision import MixedPrecision
 from gradorder_lab.models.named import MODELS, started
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.training import own
-from gradorder_lab.training.method import Circumstances, Method
+from gradorder_lab.training.method import Circumstances, Method, Strategy
 from gradorder_lab.training.network import NetworkRun
 from gradorder_lab.training.split import DataSettings, Split, load_split
-from gradorder_lab.training.step_sizes import step_size_named
+from gradorder_lab.training.step_sizes import StepSize, step_size_by_progress, step_size_named
 
 OptimizerName = Literal["SGD", "AdamW"]
 
@@ -50,6 +51,7 @@ class Training:
         weight_decay: of either.
         crop: training images are mirrored half of the time and shifted by up to this many pixels; None: neither.
         losses: "module:function", a function (model, batch) -> (B,); cross-entropy for None.
+        mixed_precision: whether the network runs under autocast in bfloat16; on a CPU it never does.
         measured: name in the rows -> the part of the split.
     """
 
@@ -68,6 +70,7 @@ class Training:
     weight_decay: float = 0.0
     crop: int | None = None
     losses: str | None = None
+    mixed_precision: bool = False
     measured: Mapping[str, Literal["train", "held_out", "test"]] = field(default_factory=lambda: {"test": "test"})
 
     @property
@@ -83,7 +86,14 @@ class Training:
     def network(self, split: Split, seed: int) -> nn.Module:
         """The network with the start of this seed, the same for every method."""
         build, given = _builder(self.model, self.width), (split.num_classes, split.input_shape)
-        return started(lambda: build(*given), seed)
+        model = started(lambda: build(*given), seed)
+        if unknown := split.pretrained.keys() - model.state_dict().keys():
+            raise LabError(
+                f"--model must be the network whose pretrained weights come with {self.data.name}, got {self.model!r} "
+                f"without {min(unknown)}"
+            )
+        model.load_state_dict(split.pretrained, strict=False)  # the head keeps the start of this seed
+        return model
 
     def start(self, seed: int, workspace: Workspace | None = None) -> NetworkRun:
         """The run before its first step."""
@@ -97,23 +107,26 @@ class Training:
         losses = self.own_losses
         given = Circumstances(split.train.labels, self.batch_size, self.epochs, self.budget, seed, losses)
         model = self.network(split, seed).to(device)
-        step_size = step_size_named(
-            self.schedule,
-            self.step_size,
-            steps_per_epoch=math.ceil(len(split.train) / self.batch_size),
-            epochs=self.length,
-        )
+        if self.mixed_precision and device.type != "cpu":
+            model = MixedPrecision(model)
+        strategy = self.method.build(given)
         return NetworkRun(
             model,
             self._optimizer(model),
-            self.method.build(given),
-            step_size,
+            strategy,
+            self._step_size(strategy, len(split.train)),
             split.train,
             {name: getattr(split, part) for name, part in self.measured.items()},
             device,
             None if self.crop is None else partial(_crops_and_flips, seed, self.crop, device),
             losses,
         )
+
+    def _step_size(self, strategy: Strategy, num_examples: int) -> StepSize:
+        if strategy.runs_by_progress:
+            return step_size_by_progress(self.schedule, self.step_size, strategy.sampler)
+        steps_per_epoch = math.ceil(num_examples / self.batch_size)
+        return step_size_named(self.schedule, self.step_size, steps_per_epoch=steps_per_epoch, epochs=self.length)
 
     def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         if self.optimizer == "AdamW":

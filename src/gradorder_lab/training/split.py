@@ -1,20 +1,25 @@
 """What a network is trained and measured on: a data set by name, and the one hold-out of all experiments."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import torch
 
 from gradorder_lab import data as data_sets
-from gradorder_lab.data.examples import Examples, LabelledTensors, Subset
+from gradorder_lab.data.california_housing import california_housing
+from gradorder_lab.data.examples import Examples, LabelledTensors, PretrainedFeatures, Subset
+from gradorder_lab.data.libsvm import a9a, w8a
 from gradorder_lab.data.patch_features import cifar10_features
+from gradorder_lab.data.scikit_learn import breast_cancer, diabetes, digits
 from gradorder_lab.data.snippets import snippets
 from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
 from gradorder_lab.data.tiny_shakespeare import tiny_shakespeare
 from gradorder_lab.errors import LabError
+from gradorder_lab.models.minilm import minilm_features
+from gradorder_lab.models.pretrained_resnet import cifar100_features
 from gradorder_lab.runs.recipe import Size
 from gradorder_lab.training import own
 from gradorder_lab.training.own_file import ARRAYS, read_file
@@ -25,8 +30,18 @@ TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = 
     "sst2": sst2,
     "cifar10-features": cifar10_features,
     "tinyshakespeare": tiny_shakespeare,
+    "a9a": a9a,
+    "w8a": w8a,
+    "california-housing": california_housing,
+    "digits": digits,
+    "breast-cancer": breast_cancer,
+    "diabetes": diabetes,
+    "banking77": partial(minilm_features, "banking77"),
+    "trec": partial(minilm_features, "trec"),
+    "clinc150": partial(minilm_features, "clinc150"),
+    "cifar100-features": cifar100_features,
 }
-"""Data sets without images: directory -> training set, test set, number of classes."""
+"""Data sets that are tables: directory -> training set, test set, number of classes, or of targets in a regression."""
 
 TEXTS = ("tinyshakespeare",)
 """Data sets with many targets per example."""
@@ -68,12 +83,16 @@ class DataSettings:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The parts of a data set; targets that are no classes have `num_classes` numbers each."""
+    """The parts of a data set; targets that are no classes have `num_classes` numbers each.
+
+    Of a pretrained network that is trained further, `pretrained` holds the weights to start from, by name.
+    """
 
     train: Examples
     held_out: Examples | None
     test: Examples
     num_classes: int
+    pretrained: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -100,7 +119,8 @@ def load_split(data: DataSettings, directory: Path | None, *, seed: int = 0, dev
 def _load(data: DataSettings, directory: Path | None, device: str) -> Split:
     """Read once per process. The held-out part is cut off before labels are spoilt: it is as the test set is."""
     train, test, num_classes = _examples(data, directory)
-    split = Split(_on(device, train), None, _on(device, test), num_classes)
+    pretrained = train.pretrained if isinstance(train, PretrainedFeatures) else {}
+    split = Split(_on(device, train), None, _on(device, test), num_classes, pretrained)
     if data.has_classes:
         _check_classes(_called(data.name, directory), split)
     if data.held_out == 0:
@@ -122,6 +142,8 @@ def _examples(data: DataSettings, directory: Path | None) -> tuple[Examples, Exa
         train, test = data_sets.load(name, data_dir=directory, size=size)
         return train if data.num_train is None else train.subset(data.num_train), test, train.num_classes
     if data.name in TABLES:
+        if data.num_train is not None:
+            raise LabError(f"num_train must be None for {data.name}, got {data.num_train}: only images are cut to it")
         return TABLES[data.name](directory)
     path = own.file_of(data.name, directory)
     if not path.is_file():

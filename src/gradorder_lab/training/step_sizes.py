@@ -40,6 +40,14 @@ def step_size_named(name: str, a: float, *, steps_per_epoch: int, epochs: float)
     return lambda step, epoch, _: schedule(step, epoch)
 
 
+def step_size_by_progress(name: str, a: float, sampler: go.OrderedSampler) -> StepSize:
+    """One of COSINES over the progress of a sampler that decides when the run ends, as `go.ProgressLR` has it."""
+    if name not in COSINES:
+        raise ValueError(f"schedule must be one of {', '.join(COSINES)} for a run by progress, got {name!r}")
+    # Before its first step a sampler counts the batches that were handed out, and the loop takes all of them at once.
+    return lambda step, _, __: a * half_cosine(sampler.progress if step > 0 else 0.0)
+
+
 def best_size(accuracies: Mapping[float, float]) -> float:
     """The step size with the best accuracy; of equal ones the smallest."""
     return max(accuracies, key=lambda size: (accuracies[size], -size))

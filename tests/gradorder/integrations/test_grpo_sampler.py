@@ -174,7 +174,7 @@ def test_an_order_that_is_too_short_starts_over():
     [
         (go.FlipFlop(go.Shuffled()), "carry"),
         (go.GradientBalancing(), "carry"),
-        (go.Unlearned(), "keep"),
+        (go.Unlearned(), "carry"),
         (go.InfoBatch(10), "keep"),
     ],
 )

@@ -124,13 +124,6 @@ def test_sees_the_model_in_eval_mode(score):
         torch.testing.assert_close(alone, first[:1], rtol=1e-5, atol=1e-7)
 
 
-@every_score
-def test_gives_numbers_without_grad(score):
-    scores = score(make_model(), BATCH)
-    for tensor in scores if isinstance(scores, tuple) else (scores,):
-        assert not tensor.requires_grad
-
-
 @pytest.mark.parametrize("score", [go.GradientNorm(), go.LastLayerBound(), go.LogitError(), go.Loss()], ids=str)
 def test_one_float_per_example(score):
     model = make_model()
@@ -165,9 +158,7 @@ def test_lazy_models_are_refused_and_stay_lazy(score):
     assert type(model[0]) is nn.LazyLinear
 
 
-class OptimizedModule(nn.Module):
-    """A user's class with the name of one of torch's."""
-
+class Wrapped(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.Linear(4, 3)
@@ -176,17 +167,9 @@ class OptimizedModule(nn.Module):
         return self.inner(x)
 
 
-class _FabricModule(OptimizedModule):
-    """A user's class with the name of one of Lightning's."""
-
-
-class FullyShardedDataParallel(OptimizedModule):
-    """A user's class with the name of one of torch's."""
-
-
-@pytest.mark.parametrize("kind", [OptimizedModule, _FabricModule, FullyShardedDataParallel])
-def test_classes_are_not_recognized_by_their_names(kind):
-    model, batch = kind(), (torch.randn(5, 4), torch.arange(5) % 3)
+@pytest.mark.parametrize("name", ["OptimizedModule", "_FabricModule", "FullyShardedDataParallel"])
+def test_a_users_class_with_the_name_of_a_wrapper_is_no_wrapper(name):
+    model, batch = type(name, (Wrapped,), {})(), (torch.randn(5, 4), torch.arange(5) % 3)
     torch.testing.assert_close(go.gradient_norms(model, batch), reference.gradient_norms(model, batch))
     assert go.LastLayerBound()(model, batch).shape == (5,)
 

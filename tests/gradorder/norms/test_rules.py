@@ -266,25 +266,6 @@ def test_sparse_gradients(size, mode):
         assert_right(by_graph(Around(sparse), (indices,), losses), reference.gradient_norms(dense, (indices,), losses))
 
 
-def test_a_sparse_table_of_positions():
-    """It is looked up once, for all examples."""
-    norms = []
-    for sparse in (True, False):
-        torch.manual_seed(0)
-        layer = Positions(nn.Embedding(6, 3, sparse=sparse))
-        norms.append(by_graph(layer, (torch.randn(4, 6, 3),), losses))
-    assert_right(*norms)
-
-
-class Positions(nn.Module):
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
-    def forward(self, x):
-        return x * self.table(torch.arange(x.shape[1]))
-
-
 SLICES = {
     "before the front": (slice(-100, 3), slice(3, None)),
     "behind the end": (slice(0, 2), slice(2, 100)),
@@ -344,12 +325,6 @@ def test_attention(crossed, masked, batch_first, bias, size):
         layer.before = nn.Identity()
         layer.crossed = False
     assert_exact(layer, torch.randn(size, 5, 8))
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("size", [1, 2, 17])
-def test_transformer_encoder_layer(norm_first, size):
-    assert_exact(nn.TransformerEncoderLayer(8, 2, 16, norm_first=norm_first, batch_first=True), torch.randn(size, 5, 8))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

@@ -4,8 +4,6 @@ import pytest
 import torch
 from asking import order_of
 from every_ordering import ORDERINGS
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gradorder as go
 from gradorder import orderings
@@ -13,7 +11,6 @@ from gradorder import orderings
 scored = [ordering for ordering in ORDERINGS if ordering.needs_scores]
 every_ordering = pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
 every_scored = pytest.mark.parametrize("ordering", scored, ids=str)
-score_lists = st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=50)
 
 
 def generator(seed=0):
@@ -36,36 +33,6 @@ def test_every_public_ordering_is_listed():
         if isinstance(value, type) and issubclass(value, go.Ordering) and value is not go.Ordering
     }
     assert public == {type(ordering) for ordering in ORDERINGS}
-
-
-@every_ordering
-@given(scores=score_lists, epoch=st.integers(0, 5), seed=st.integers(0, 2**40))
-def test_gives_a_permutation(ordering, scores, epoch, seed):
-    order = ordering(torch.tensor(scores), epoch=epoch, generator=generator(seed))
-    assert_is_an_order(ordering, order, epoch, len(scores))
-
-
-@every_ordering
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_refuses_scores_that_are_not_finite(ordering, bad):
-    scores = torch.rand(100)
-    scores[[3, 50, 51, 52, 53, 54, 99]] = bad
-    with pytest.raises(go.NonFiniteScoresError, match=r"7 of 100.*3, 50, 51, 52, 53, \.\.\.") as caught:
-        ordering(scores, epoch=0, generator=generator())
-    assert caught.value.num_bad == 7
-    assert caught.value.first_indices == (3, 50, 51, 52, 53)
-
-
-@every_ordering
-def test_refuses_bad_arguments(ordering):
-    with pytest.raises(ValueError, match=r"expected 4, got 3"):
-        ordering(torch.rand(3), epoch=0, generator=generator(), num_examples=4)
-    with pytest.raises(ValueError, match=r"epoch.*-1"):
-        ordering(torch.rand(3), epoch=-1, generator=generator())
-    with pytest.raises(ValueError, match=r"one-dimensional.*\(3, 1\)"):
-        ordering(torch.rand(3, 1), epoch=0, generator=generator())
-    with pytest.raises(ValueError, match=r'reduction="none"'):
-        ordering(torch.tensor(1.0), epoch=0, generator=generator())
 
 
 @every_ordering

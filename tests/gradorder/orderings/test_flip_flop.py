@@ -19,17 +19,6 @@ def test_odd_epochs_replay_their_even_partner_reversed(inner):
         assert order(ordering, scores, epoch + 1) == order(ordering, scores, epoch)[::-1]
 
 
-def test_new_pairs_are_new():
-    ordering = go.FlipFlop(go.Shuffled())
-    assert order(ordering, torch.rand(20), 0) != order(ordering, torch.rand(20), 2)
-
-
-def test_odd_epochs_are_played_backwards():
-    ordering = go.FlipFlop(go.Shuffled())
-    orders = [order_of(ordering, None, num_examples=5, epoch=epoch) for epoch in range(4)]
-    assert [(each.backwards, each.epoch) for each in orders] == [(False, None), (True, 0), (False, None), (True, 2)]
-
-
 def test_the_order_before_it_is_played_backwards_is_the_even_partners():
     """With scores or without, with weights, and complete where the partner was."""
     scores = torch.rand(20)

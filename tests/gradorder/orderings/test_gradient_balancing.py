@@ -1,12 +1,12 @@
 """GraB against its definition, its bound, and through interruptions."""
 
-import io
 import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from states import saved_and_loaded
 from torch.utils.data import BatchSampler
 
 import gradorder as go
@@ -91,76 +91,19 @@ def test_it_is_the_slow_walk(kind, size, batch_size, width, seed, drop_last):
 
 
 @every_kind
-def test_batches_do_not_matter_but_for_where_they_cut(kind):
-    gradients = torch.randint(-3, 4, (24, 5), generator=torch.Generator().manual_seed(0)).double() * 24
-    expected = train(sampler(kind, 24, 24), gradients, range(4))
-    for batch_size in (1, 5, 8):
-        assert train(sampler(kind, 24, batch_size), gradients, range(4)) == expected
-
-
-# ------------------------------------------------------------------------------------------------ the bound
-
-
-def prefix_norms(order, centred):
-    """The largest norm of a partial sum: in the 2-norm and the infinity norm."""
-    sums = centred[order].cumsum(0)
-    return sums.norm(dim=1).max().item(), sums.abs().max().item()
-
-
-@every_kind
-def test_partial_sums_obey_the_bound_and_are_far_below_those_of_random_orders(kind):
-    """New <= (A + H) / 2 in any norm, A of the signed walk, H of the order before; and the walk's 2-norm is at most
-    sqrt(number of steps) times the longest step, as every step adds at most its square to the square.
-    """
-    size, width = 1024, 8
-    gradients = torch.randn(size, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 3
+def test_partial_sums_are_far_below_those_of_random_orders(kind):
+    gradients = torch.randn(1024, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 3
     centred = gradients - gradients.mean(0)
-    orders = train(sampler(kind, size, 64), gradients, range(12))
-    for epoch in range(1, 11):
-        old, new = orders[epoch], orders[epoch + 1]
-        place = {example: k for k, example in enumerate(new)}
-        if kind == "mean":
-            signs = signs_of(old, new)
-            steps = signs[:, None] * centred[old]
-            walk = steps.cumsum(0)
-            longest = centred.norm(dim=1).max().item()
-        else:
-            first, second = torch.tensor(old[::2]), torch.tensor(old[1::2])
-            signs = torch.tensor(
-                [1.0 if place[i] < place[j] else -1.0 for i, j in zip(old[::2], old[1::2], strict=True)]
-            )
-            steps = signs[:, None] * (centred[first] - centred[second])
-            walk = steps.cumsum(0)
-            longest = steps.norm(dim=1).max().item()
-        assert walk.norm(dim=1).max() <= math.sqrt(len(steps)) * longest
-        for which, walk_norm in enumerate([walk.norm(dim=1).max().item(), walk.abs().max().item()]):
-            before, after = prefix_norms(old, centred)[which], prefix_norms(new, centred)[which]
-            assert after <= (walk_norm + before) / 2 + 1e-9
-    randoms = [
-        prefix_norms(torch.randperm(size, generator=torch.Generator().manual_seed(seed)), centred) for seed in range(20)
-    ]
-    for which in range(2):
-        best_random = min(each[which] for each in randoms)
-        assert prefix_norms(orders[-1], centred)[which] < best_random / 3
 
+    def largest_sum(order):
+        return centred[order].cumsum(0).norm(dim=1).max().item()
 
-def signs_of(old, new):
-    """+1 for what went to the front: the front of the new order is in the old order, the back reversed."""
-    place = {example: k for k, example in enumerate(old)}
-    places = [place[i] for i in new]
-    turn = places.index(max(places))  # the last of the old order is where front and back meet
-    front = set(new[: turn + 1])
-    return torch.tensor([1.0 if i in front else -1.0 for i in old])
+    balanced = train(sampler(kind, 1024, 64), gradients, range(8))[-1]
+    randoms = [largest_sum(torch.randperm(1024, generator=torch.Generator().manual_seed(seed))) for seed in range(20)]
+    assert largest_sum(balanced) < min(randoms) / 3
 
 
 # ------------------------------------------------------------------------------------------------ the sampler
-
-
-def saved_and_loaded(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 @every_kind
@@ -194,17 +137,6 @@ def test_interrupted_after_any_step_it_goes_on_as_if_nothing_had_happened(kind, 
         resumed = new()
         resumed.load_state_dict(state)
         assert seen + run(resumed) == straight, f"stopped after {stop} steps"
-
-
-@every_kind
-def test_two_samplers_with_one_ordering_learn_apart(kind):
-    ordering = go.GradientBalancing(kind)
-    one, other = (go.OrderedSampler(12, 4, ordering=ordering) for _ in range(2))
-    train(one, torch.randn(12, 3), range(2))
-    other.set_epoch(1)
-    fresh = go.OrderedSampler(12, 4, ordering=ordering)
-    fresh.set_epoch(1)
-    assert list(other) == list(fresh)
 
 
 @every_kind
@@ -263,17 +195,17 @@ def test_bad_gradients_are_refused_and_change_nothing():
     nan = torch.zeros(4, 3)
     nan[2, 1] = math.nan
     for bad, error, message in [
-        (None, ValueError, r"gradients must be given to every step with GradientBalancing"),
+        (None, ValueError, "gradients.*GradientBalancing"),
         (
             torch.rand(3, 5),
             ValueError,
-            r"gradients given to step for batch 0 of epoch 0 must have shape \(4, P\).*\(3, 5\)",
+            r"gradients.*batch 0.*\(4, P\).*\(3, 5\)",
         ),
         (torch.rand(4), ValueError, r"must have shape \(4, P\).*got \(4,\)"),
         (torch.rand(4, 0), ValueError, r"got \(4, 0\)"),
         (torch.ones(4, 3, dtype=torch.int64), TypeError, "floating point, got torch.int64"),
         ([[1.0]] * 4, TypeError, "floating point, got list"),
-        (nan, ValueError, f"must be finite, but 1 of 4 .*example {batch[2]}"),
+        (nan, ValueError, f"finite.*1 of 4.*example {batch[2]}"),
     ]:
         with pytest.raises(error, match=message):
             one.step(torch.rand(4), gradients=bad)

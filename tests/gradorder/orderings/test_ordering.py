@@ -53,10 +53,7 @@ def checked(answer, **settings):
         ({"keep": 0.0}, r"keep.*0.0"),
         ({"keep": 1.5}, r"keep.*1.5"),
         ({"keep": True}, r"keep.*True"),
-        (
-            {"known": torch.ones(5, dtype=torch.bool)},
-            r"known.*\(5,\)",
-        ),
+        ({"known": torch.ones(5, dtype=torch.bool)}, r"known.*\(5,\)"),
         ({"known": torch.ones(6, 1, dtype=torch.bool)}, r"known.*\(6, 1\)"),
         ({"known": torch.ones(6)}, "known.*torch.float32"),
         ({"classes": torch.zeros(7, dtype=torch.int64)}, r"classes.*\(7,\)"),
@@ -171,10 +168,7 @@ WHOLE = torch.arange(SIZE)
         (go.Order(WHOLE.int()), "must return 1 to 6 .* of torch.int32"),
         (go.Order(WHOLE + 1), "must return 1 to 6 .* got indices from 1 to 6"),
         (go.Order(WHOLE - 1), "must return 1 to 6 .* got indices from -1 to 4"),
-        (
-            go.Order(torch.tensor([0, 1, 2, 3, 4, 4])),
-            r"twice",
-        ),
+        (go.Order(torch.tensor([0, 1, 2, 3, 4, 4])), r"twice"),
         (go.Order(torch.tensor([0, 1, 2, 3, 4, 6]), repeats=True), "got indices from 0 to 6"),
         (go.Order(WHOLE, torch.ones(5)), r"6 .*\(5,\)"),
         (go.Order(WHOLE, torch.ones(6, 1)), r"6 .*\(6, 1\)"),

@@ -31,16 +31,16 @@ def test_where_the_noise_rounds_away_equal_scores_stay_as_they_stand():
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1e9, math.inf])
 def test_hot_ignores_the_scores(temperature):
-    first = torch.stack([order([1.0, 2.0, 4.0, 1000.0], temperature, seed)[0] for seed in range(4000)])
+    first = torch.stack([order([1.0, 2.0, 4.0, 1000.0], temperature, seed)[0] for seed in range(1600)])
     counts = torch.bincount(first, minlength=4)
-    assert (counts - 1000).abs().max() < 5 * 28
+    assert (counts - 400).abs().max() < 5 * 17.4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_draws_without_replacement_with_weights_score_to_the_inverse_temperature(temperature):
     scores = torch.tensor([1.0, 2.0, 3.0, 6.0], dtype=torch.float64)
-    num_draws = 8000
+    num_draws = 3000
     drawn = torch.stack([order(scores, temperature, seed) for seed in range(num_draws)])
     weights = scores ** (1 / temperature)
     first = torch.bincount(drawn[:, 0], minlength=4) / num_draws

@@ -50,27 +50,12 @@ def test_small_losses_are_told_apart_and_zero_has_no_doubt():
 def test_draws_follow_the_doubt():
     """First place in a Plackett-Luce order falls to an example in proportion to its doubt."""
     ordering = go.Undecided(go.PlackettLuce(1.0))
-    draws = 4000
+    draws = 1500
     first = torch.tensor([int(indices_of(ordering, LOSSES, seed)[0]) for seed in range(draws)])
     doubts = torch.tensor([doubt(float(loss), 0.1) for loss in LOSSES])
     expected = doubts / doubts.sum()
     spread = (expected * (1 - expected) / draws).sqrt()
     assert ((first.bincount(minlength=len(LOSSES)) / draws - expected).abs() < 4 * spread).all()
-
-
-@pytest.mark.slow
-def test_weights_are_unbiased():
-    """The weighted mean over what is kept is, on average over seeds, the mean over all."""
-    values = torch.linspace(-1, 2, len(LOSSES), dtype=torch.float64)
-    means = []
-    for seed in range(3000):
-        ordering = go.Undecided(go.PlackettLuce(1.0, unbiased=True))
-        sampler = go.OrderedSampler(len(LOSSES), 10, ordering=ordering, keep=0.5, seed=seed)
-        sampler.set_epoch(0, scores=LOSSES)
-        kept = torch.tensor(list(sampler))
-        means.append((sampler.weights.double() * values[kept]).mean())
-    means = torch.stack(means)
-    assert abs(means.mean() - values.mean()) < 4 * means.std() / len(means) ** 0.5
 
 
 @pytest.mark.parametrize("ordering", [go.Undecided(go.Descending()), go.Undecided(go.PlackettLuce())])
@@ -92,11 +77,3 @@ def test_inside_or_around_revisiting_is_the_same(inner):
         assert torch.equal(inside.indices, around.indices)
         assert (inside.weights is None) == (around.weights is None)
         assert inside.weights is None or torch.equal(inside.weights, around.weights)
-
-
-def test_undecided_twice_is_the_rule_twice():
-    losses = torch.linspace(0, 5, 30)
-    twice = order_of(go.Undecided(go.Undecided(go.Descending(), 0.1), 0.5), losses).indices.tolist()
-    doubts = [doubt(doubt(float(loss), 0.5), 0.1) for loss in losses]
-    for first, second in itertools.pairwise(twice):
-        assert doubts[first] >= doubts[second] - 1e-9

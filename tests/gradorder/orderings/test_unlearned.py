@@ -148,6 +148,37 @@ def test_it_stops_skipping_if_a_small_loss_does_not_last():
     assert min(lengths[10:]) == 400
 
 
+def test_it_stops_skipping_if_a_loss_of_zero_does_not_last():
+    """As with a hinge loss: a bound that is only halved would never be below zero."""
+    _, lengths = run_of(lambda *visit: torch.where(accidental(*visit) == FITTED, 0.0, HARD), epochs=30)
+    assert lengths[1] < 300
+    assert min(lengths[20:]) == 400
+
+
+def test_it_skips_losses_of_zero_again_if_they_stay_zero_later():
+    def losses(indices, epoch):
+        return torch.where((accidental if epoch < 15 else lasting)(indices, epoch) == FITTED, 0.0, HARD)
+
+    _, lengths = run_of(losses, epochs=40)
+    assert lengths[15] == 400
+    assert max(lengths[-6:]) < 260
+
+
+def test_the_audit_leaves_out_examples_that_were_never_scored():
+    """A stand-in for their score, the largest one, would raise the mean loss that the audit compares with."""
+    size = 400
+    sampler = go.OrderedSampler(size, 40, ordering=go.Unlearned(), start_epoch=1)
+    lasting_losses = torch.where(torch.arange(size) % 4 > 0, FITTED, HARD)
+    sampler.set_epoch(1, scores=lasting_losses)
+    returning = sorted(set(range(size)) & {i for i in sampler if i % 4 > 0})
+    losses = lasting_losses.clone()
+    losses[0], losses[returning] = 100.0, 0.5  # the mean loss is about 0.8, so 0.5 is large
+    losses[4:200:4] = math.nan
+    sampler._memory.restore(losses)
+    sampler.set_epoch(2)
+    assert sampler.state_dict()["carried_halvings"] == 1
+
+
 def test_it_skips_again_if_fitted_examples_stay_fitted_later():
     _, lengths = run_of(lambda indices, epoch: (accidental if epoch < 6 else lasting)(indices, epoch), epochs=24)
     assert max(lengths[-6:]) < 260

@@ -51,11 +51,6 @@ def test_its_loader_gives_the_order_in_its_batches(num_workers):
         assert [batch.tolist() for batch in loader] == expected
 
 
-def test_its_loader_has_the_batch_size_of_one_process():
-    sampler = new(num_replicas=2, rank=1)
-    assert sampler.loader().batch_size == sampler.loader_batch_size == 2
-
-
 def test_the_loaders_own_settings_are_passed_on():
     loader = new().loader(range(SIZE), collate_fn=sum, pin_memory=False, in_order=True)
     assert loader.collate_fn is sum
@@ -124,16 +119,6 @@ def test_the_labels_that_the_data_set_has(name, form):
         sampler.set_epoch(0, scores=SCORES)
     assert list(found) == list(passed)
     assert list(found) != list(range(SIZE))[::-1]
-
-
-@pytest.mark.parametrize("form", [list, np.array, torch.tensor], ids=["list", "array", "tensor"])
-def test_the_labels_of_a_subset(form):
-    chosen = [20, 3, 4, 9, 1, 7, 8, 2]
-    data = Subset(Labelled("targets", form(LABELS)), chosen)
-    sampler = new(data, labels=True)
-    assert sampler._planner.classes.numbers.tolist() == [LABELS[i] for i in chosen]
-    inner = new(Subset(data, [0, 1, 3, 2]), labels=True)
-    assert inner._planner.classes.numbers.tolist() == [1, 0, 0, 1] == [LABELS[chosen[i]] for i in (0, 1, 3, 2)]
 
 
 def test_labels_are_never_guessed():

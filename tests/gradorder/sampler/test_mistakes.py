@@ -26,7 +26,7 @@ def new(size=SIZE, **settings):
     return go.OrderedSampler(size, BATCH, **{"ordering": go.Descending(), **settings})
 
 
-def loader_of(sampler, num_workers, **settings):
+def loader_of(sampler, num_workers=0, **settings):
     data = range(sampler.num_examples)
     return DataLoader(data, **{"batch_size": BATCH, "sampler": sampler, "num_workers": num_workers, **settings})
 
@@ -62,10 +62,9 @@ def train(sampler, loader, *, skipped=(), indices=False):
 # ------------------------------------------------------------------------------------------------ no scores
 
 
-@workers
-def test_a_part_is_to_be_kept_and_there_are_never_any_scores(num_workers):
+def test_a_part_is_to_be_kept_and_there_are_never_any_scores():
     sampler = new(keep=0.5)
-    loader = loader_of(sampler, num_workers)
+    loader = loader_of(sampler)
     with pytest.warns(UserWarning, match=r"epoch 0.*keep is 0.5") as said:
         for epoch in range(3):
             sampler.set_epoch(epoch)
@@ -73,26 +72,13 @@ def test_a_part_is_to_be_kept_and_there_are_never_any_scores(num_workers):
     assert len(files(said)) == 1  # once
 
 
-@workers
-def test_an_order_by_scores_and_there_are_never_any(num_workers):
+def test_an_order_by_scores_and_there_are_never_any():
     sampler = new()
-    loader = loader_of(sampler, num_workers)
+    loader = loader_of(sampler)
     list(loader)  # epoch 0: the losses may be about to come
     sampler.set_epoch(1)
     with pytest.warns(UserWarning, match=r"epoch 1.*Descending"):
         list(loader)
-
-
-@workers
-def test_with_scores_nothing_is_said(num_workers):
-    given_scores, from_steps = new(keep=0.5), new(keep=0.5, start_epoch=1)
-    for epoch in range(3):
-        given_scores.set_epoch(epoch, scores=torch.arange(float(SIZE)))
-        train(given_scores, loader_of(given_scores, num_workers))
-        from_steps.set_epoch(epoch)
-        seen = train(from_steps, loader_of(from_steps, num_workers))
-        assert len(seen) == (12 if epoch == 0 else 6)
-    assert sorted(sum(seen, [])) == list(range(24, 48))
 
 
 # ------------------------------------------------------------------------------------------------ a batch skipped
@@ -103,33 +89,31 @@ own_or_plain = pytest.mark.parametrize("is_own", [True, False], ids=["own loader
 
 @workers
 @own_or_plain
-@pytest.mark.parametrize("skipped", [[0], [6], [11], [0, 5]], ids=str)
+@pytest.mark.parametrize("skipped", [[0], [11]], ids=str)
 def test_after_a_batch_without_step_no_score_reaches_another_example(num_workers, is_own, skipped):
     sampler = new()
     loader = sampler.loader(num_workers=num_workers) if is_own else loader_of(sampler, num_workers)
     train(sampler, loader, skipped=skipped)
-    with pytest.warns(UserWarning, match=rf"delivered 12 .*{DISCARDED} {12 - len(skipped)}") as said:
+    with pytest.warns(UserWarning, match=rf"12 .*{DISCARDED} {12 - len(skipped)}") as said:
         sampler.set_epoch(1)
     assert remembered(sampler) == {}
     assert {*files(said)} == {__file__}  # at the user's line, not inside the library
 
 
-@workers
 @pytest.mark.parametrize("skipped", [0, 7])
-def test_examples_that_are_named_are_checked(num_workers, skipped):
+def test_examples_that_are_named_are_checked(skipped):
     sampler = new()
-    with pytest.raises(go.StepError, match=rf"batch {skipped} of epoch 0.*the examples of batch {skipped + 1}"):
-        train(sampler, loader_of(sampler, num_workers), skipped=[skipped], indices=True)
+    with pytest.raises(go.StepError, match=rf"batch {skipped} .*batch {skipped + 1}"):
+        train(sampler, loader_of(sampler), skipped=[skipped], indices=True)
     assert_scores_are_their_own(sampler)
     with pytest.raises(go.StepError, match="they are not"):
         sampler.step(indices=[0, 0, 0, 0])
 
 
-@workers
-def test_scores_with_checked_indices_are_kept(num_workers):
+def test_scores_with_checked_indices_are_kept():
     """Up to the last checked step the scores are proven right, whatever the counts say."""
     sampler = new()
-    for number, batch in enumerate(loader_of(sampler, num_workers)):
+    for number, batch in enumerate(loader_of(sampler)):
         if number < 6:
             sampler.step(batch.float(), indices=batch)
         elif number != 7:
@@ -157,10 +141,7 @@ def test_gradients_of_an_epoch_with_a_missing_step_are_not_learned_from():
     for number, batch in enumerate(sampler.loader()):
         if number != 3:
             sampler.step(gradients=torch.ones(len(batch), 2))
-    with (
-        pytest.warns(UserWarning, match=DISCARDED),
-        pytest.warns(UserWarning, match="44 of 48"),
-    ):
+    with pytest.warns(UserWarning, match=DISCARDED), pytest.warns(UserWarning, match="44 of 48"):
         sampler.set_epoch(1)
     assert "carried_order" not in sampler.state_dict()
 
@@ -182,10 +163,7 @@ class Prefetching:
 
 
 @given(
-    num_batches=st.integers(1, 12),
-    depth=st.integers(0, 14),
-    skipped=st.sets(st.integers(0, 11)),
-    tail=st.booleans(),
+    num_batches=st.integers(1, 12), depth=st.integers(0, 14), skipped=st.sets(st.integers(0, 11)), tail=st.booleans()
 )
 def test_whatever_is_skipped_and_prefetched_no_score_reaches_another_example(num_batches, depth, skipped, tail):
     sampler = new(num_batches * BATCH - tail)
@@ -211,10 +189,9 @@ def test_whatever_is_skipped_and_prefetched_no_score_reaches_another_example(num
 # ------------------------------------------------------------------------------------------------ another loader
 
 
-@workers
-def test_a_loader_with_smaller_batches(num_workers):
+def test_a_loader_with_smaller_batches():
     sampler = new()
-    loader = loader_of(sampler, num_workers, batch_size=2)
+    loader = loader_of(sampler, batch_size=2)
     with pytest.raises(ValueError, match=r"batch 0 .*\(4,\).*\(2,\)"):
         train(sampler, loader)
     with pytest.raises(go.StepError, match=r"loader_batch_size, here 4"):
@@ -224,10 +201,9 @@ def test_a_loader_with_smaller_batches(num_workers):
         train(sampler, loader, indices=True)
 
 
-@workers
-def test_a_loader_with_larger_batches(num_workers):
+def test_a_loader_with_larger_batches():
     sampler = new(160)  # 20 batches of the loader
-    loader = loader_of(sampler, num_workers, batch_size=8)
+    loader = loader_of(sampler, batch_size=8)
     with pytest.raises(ValueError, match=r"batch 0 .*\(4,\).*\(8,\)"):
         train(sampler, loader)
     with pytest.raises(go.StepError, match=r"indices.*batch 0"):
@@ -238,19 +214,17 @@ def test_a_loader_with_larger_batches(num_workers):
         sampler.set_epoch(1)
 
 
-@workers
-def test_a_loader_that_drops_the_last_batch(num_workers):
+def test_a_loader_that_drops_the_last_batch():
     sampler = new(SIZE - 1)
-    train(sampler, loader_of(sampler, num_workers, drop_last=True))
+    train(sampler, loader_of(sampler, drop_last=True))
     with pytest.warns(UserWarning, match="drop_last"):
         sampler.set_epoch(1)
     assert remembered(sampler) == {}
 
 
-@workers
-def test_a_second_loader_over_the_same_sampler(num_workers):
+def test_a_second_loader_over_the_same_sampler():
     sampler = new()
-    first, second = (iter(loader_of(sampler, num_workers)) for _ in range(2))
+    first, second = (iter(loader_of(sampler)) for _ in range(2))
     batch = next(first)
     sampler.step(batch.float())
     next(second)
@@ -258,10 +232,9 @@ def test_a_second_loader_over_the_same_sampler(num_workers):
         next(first)
 
 
-@workers
-def test_a_look_at_the_data_before_training_is_no_mistake(num_workers):
+def test_a_look_at_the_data_before_training_is_no_mistake():
     sampler = new()
-    loader = loader_of(sampler, num_workers)
+    loader = loader_of(sampler, 2)
     next(iter(loader))
     list(loader)
     train(sampler, loader)
@@ -274,16 +247,19 @@ def test_a_look_at_the_data_before_training_is_no_mistake(num_workers):
 
 
 @workers
-@pytest.mark.parametrize("num_used", [1, 5, 11])
-def test_an_epoch_left_early(num_workers, num_used):
+@own_or_plain
+@pytest.mark.parametrize("num_used", [1, 11])
+def test_an_epoch_left_early(num_workers, is_own, num_used):
+    """Its own loader knows what training has received; another one may have fetched the rest of the epoch ahead."""
     sampler = new()
     used = []
-    for batch in loader_of(sampler, num_workers):
+    for batch in sampler.loader(num_workers=num_workers) if is_own else loader_of(sampler, num_workers):
         used += batch.tolist()
         sampler.step(batch.float())
         if len(used) == num_used * BATCH:
             break
-    is_all_fetched = num_workers > 0 and num_used > 7
+    is_all_fetched = not is_own and num_workers > 0 and num_used == 11
+    other = resumed(sampler)
     with pytest.warns(UserWarning, match=DISCARDED) if is_all_fetched else nullcontext():
         sampler.set_epoch(1)
     assert sorted(remembered(sampler)) == ([] if is_all_fetched else sorted(used))
@@ -291,30 +267,13 @@ def test_an_epoch_left_early(num_workers, num_used):
     if not is_all_fetched:
         never = sorted(set(range(SIZE)) - set(used))
         assert list(sampler)[: len(never)] == never
+        other.set_epoch(1)
+        assert list(other) == list(sampler)
 
 
-@workers
-@pytest.mark.parametrize("num_used", [1, 5, 11])
-def test_an_epoch_left_early_with_the_samplers_own_loader(num_workers, num_used):
-    """It knows what training has received, so prefetching makes no difference."""
+def test_set_epoch_forgotten():
     sampler = new()
-    used = []
-    for batch in sampler.loader(num_workers=num_workers):
-        used += batch.tolist()
-        sampler.step(batch.float())
-        if len(used) == num_used * BATCH:
-            break
-    other = resumed(sampler)
-    for each in (sampler, other):
-        each.set_epoch(1)
-        assert sorted(remembered(each)) == sorted(used)
-    assert list(other) == list(sampler)
-
-
-@workers
-def test_set_epoch_forgotten(num_workers):
-    sampler = new()
-    loader = loader_of(sampler, num_workers)
+    loader = loader_of(sampler)
     first = train(sampler, loader)
     with pytest.warns(UserWarning, match=r"epoch 0.*again.*set_epoch") as said:
         assert train(sampler, loader) == first
@@ -328,28 +287,13 @@ def resumed(sampler, **settings):
     return other
 
 
-@workers
-def test_the_steps_of_past_epochs_after_a_resume(num_workers):
-    sampler = new(keep=0.5)
-    lengths = []
-    with pytest.warns(UserWarning, match="epoch 0 is random"):
-        for epoch in range(3):
-            sampler.set_epoch(epoch)
-            lengths.append(len(train(sampler, loader_of(sampler, num_workers))))
-    assert lengths == [12, 6, 6]
-    other = resumed(sampler, keep=0.5)
-    for each in (sampler, other, resumed(other, keep=0.5)):
-        assert [each.num_steps(epoch, epoch + 1) for epoch in range(4)] == [12, 6, 6, 6]
-
-
-@workers
-def test_the_steps_of_past_epochs_of_info_batch_after_a_resume(num_workers):
+def test_the_steps_of_past_epochs_of_info_batch_after_a_resume():
     ordering = go.InfoBatch(10)
     sampler = new(ordering=ordering, start_epoch=1)
     lengths = []
     for epoch in range(4):
         sampler.set_epoch(epoch)
-        lengths.append(len(train(sampler, loader_of(sampler, num_workers))))
+        lengths.append(len(train(sampler, loader_of(sampler))))
     assert lengths[0] == 12 > min(lengths)
     other = resumed(sampler, ordering=ordering, start_epoch=1)
     assert [other.num_steps(epoch, epoch + 1) for epoch in range(4)] == lengths
@@ -361,38 +305,25 @@ def test_the_steps_of_past_epochs_of_info_batch_after_a_resume(num_workers):
 
 # ------------------------------------------------------------------------------------------------ never scored
 
-ORDERINGS = [
-    go.Descending(),
-    go.Ascending(),
-    go.PlackettLuce(),
-    go.PlackettLuce(0.1),
-    go.Undecided(go.Descending()),
-    go.Undecided(go.PlackettLuce()),
-    go.InfoBatch(10),
-    go.FlipFlop(go.Ascending()),
-]
 
-
-@workers
-@pytest.mark.parametrize("ordering", ORDERINGS, ids=str)
-def test_what_was_never_scored_comes_first(num_workers, ordering):
+@pytest.mark.parametrize("ordering", [go.Descending(), go.InfoBatch(10), go.FlipFlop(go.Ascending())], ids=str)
+def test_what_was_never_scored_comes_first(ordering):
     """Here: an example whose batch had no scores."""
     sampler = new(ordering=ordering, start_epoch=2)
     sampler.set_epoch(1)
     never = []
-    for number, batch in enumerate(loader_of(sampler, num_workers)):
+    for number, batch in enumerate(loader_of(sampler)):
         never += batch.tolist() if number in (3, 8) else []
         sampler.step(None if number in (3, 8) else batch.float() / 10)
     sampler.set_epoch(2)
     assert sorted(list(sampler)[:8]) == sorted(never)
 
 
-@workers
-def test_what_recommended_dropped_comes_in_the_next_epoch(num_workers):
+def test_what_recommended_dropped_comes_in_the_next_epoch():
     for size in (47, 39):  # of which 24 and 20 are kept: full batches, so that nothing is dropped again
         sampler = go.recommended(size, BATCH, epochs=10, drop_last=True)
         sampler.set_epoch(0)
-        seen = sum(train(sampler, loader_of(sampler, num_workers)), [])
+        seen = sum(train(sampler, loader_of(sampler)), [])
         dropped = set(range(size)) - set(seen)
         assert len(dropped) == 3
         sampler.set_epoch(1)
@@ -411,7 +342,7 @@ def test_a_missing_step_is_noticed_in_an_epoch_that_was_left_early(num_workers, 
             sampler.step(batch.float())
         if number == left_at:
             break
-    with pytest.warns(UserWarning, match=rf"delivered {left_at + 1} batches.*{DISCARDED} {left_at} times"):
+    with pytest.warns(UserWarning, match=rf"{left_at + 1} batches.*{DISCARDED} {left_at} "):
         sampler.set_epoch(1)
     assert remembered(sampler) == {}
 
@@ -427,8 +358,7 @@ def test_a_mismatch_outlives_a_look_and_another_pass():
     assert_scores_are_their_own(sampler)
 
 
-@workers
-def test_a_batch_that_cannot_be_loaded_is_one_that_was_skipped(num_workers):
+def test_a_batch_that_cannot_be_loaded_is_one_that_was_skipped():
     class Torn(Dataset):
         def __len__(self):
             return SIZE
@@ -440,7 +370,7 @@ def test_a_batch_that_cannot_be_loaded_is_one_that_was_skipped(num_workers):
 
     sampler = new()
     torn = list(sampler)[5 * BATCH]
-    iterator = iter(sampler.loader(Torn(), num_workers=num_workers))
+    iterator = iter(sampler.loader(Torn()))
     for number in range(12):
         if number == 5:
             with pytest.raises(OSError, match="torn"):
@@ -452,11 +382,10 @@ def test_a_batch_that_cannot_be_loaded_is_one_that_was_skipped(num_workers):
     assert remembered(sampler) == {}
 
 
-@workers
-def test_two_of_its_own_loaders_in_step(num_workers):
+def test_two_of_its_own_loaders_in_step():
     sampler = new()
     with pytest.raises(go.StepError, match="two loaders"):
-        for batch, _ in zip(sampler.loader(num_workers=num_workers), sampler.loader(), strict=True):
+        for batch, _ in zip(sampler.loader(), sampler.loader(), strict=True):
             sampler.step(batch.float())
     assert_scores_are_their_own(sampler)
 
@@ -500,7 +429,7 @@ def test_recommended_does_not_advise_what_it_does_not_take():
     loader = sampler.loader()
     list(loader)
     sampler.set_epoch(1)
-    with pytest.warns(UserWarning, match=r"epoch 1 is random and complete.*sampler\.step\(losses") as said:
+    with pytest.warns(UserWarning, match=r"epoch 1 .*sampler\.step\(losses") as said:
         list(loader)
     assert "start_epoch" not in str(said[0].message)
     sampler = new()
@@ -522,7 +451,7 @@ def test_a_schedule_over_the_length_of_the_loader_is_warned_about_once():
 def test_where_the_number_of_steps_is_known_it_is_said():
     sampler = go.recommended(SIZE, BATCH, epochs=4, budget=0.7)
     assert sampler.num_steps(0, 4) == 34
-    with pytest.warns(UserWarning, match=r"have 34 steps, which sampler\.num_steps\(0, sampler\.epochs\)"):
+    with pytest.warns(UserWarning, match=r"34 steps.*num_steps"):
         len(sampler.loader())
 
 
@@ -540,10 +469,9 @@ def test_epochs_of_one_length_say_nothing(sampler):
     assert len(sampler.loader()) == math.ceil(len(sampler) / BATCH)
 
 
-@workers
-def test_a_loop_that_asks_for_the_length_of_each_epoch_is_no_mistake(num_workers):
+def test_a_loop_that_asks_for_the_length_of_each_epoch_is_no_mistake():
     sampler = go.recommended(SIZE, BATCH, epochs=3)
-    loader = sampler.loader(num_workers=num_workers)
+    loader = sampler.loader()
     for epoch in range(3):
         sampler.set_epoch(epoch)
         assert len(loader) == len(list(loader)) == len(train(sampler, loader))
@@ -572,7 +500,7 @@ def run_with(losses, epochs=6, **settings):
 def test_losses_with_a_floor_are_said_once():
     losses = torch.full((SIZE,), 0.5) + 0.001 * torch.arange(SIZE)
     losses[:4] = 3.0
-    with pytest.warns(UserWarning, match=r"no loss given to step is below 0\.504, and 44 of 48") as said:
+    with pytest.warns(UserWarning, match=r"0\.504.*44 of 48") as said:
         sampler = run_with(losses)
     assert len(sampler) == SIZE
     assert files(said) == [__file__]
@@ -611,17 +539,16 @@ def test_a_broadcast_loss_is_told_apart():
 # ------------------------------------------------------------------------------------------------ evaluation
 
 
-@workers
-def test_an_evaluation_in_the_middle_of_an_epoch_changes_nothing(num_workers):
+def test_an_evaluation_in_the_middle_of_an_epoch_changes_nothing():
     data = torch.arange(SIZE)
     straight, sampler = new(), new()
     before = torch.get_rng_state()
     seen = []
-    for number, batch in enumerate(sampler.loader(data, num_workers=num_workers)):
+    for number, batch in enumerate(sampler.loader(data, num_workers=2)):
         seen.append(batch.tolist())
         sampler.step(batch.float())
         if number in (0, 5):
-            evaluated = list(sampler.evaluation_loader(data, num_workers=num_workers))
+            evaluated = list(sampler.evaluation_loader(data, num_workers=2))
             assert torch.cat(evaluated).tolist() == list(range(SIZE))
             assert len(evaluated) == SIZE // BATCH
     assert seen == train(straight, straight.loader(data))
@@ -635,9 +562,9 @@ def test_the_evaluation_loader_has_its_own_batch_size_and_the_datasets_order():
     sampler = new()
     assert [len(batch) for batch in sampler.evaluation_loader(batch_size=40)] == [40, 8]
     for refused in ({"shuffle": True}, {"sampler": [1]}, {"drop_last": True}, {"batch_sampler": [[1]]}):
-        with pytest.raises(ValueError, match=f"{next(iter(refused))} must not be given to the evaluation loader"):
+        with pytest.raises(ValueError, match=next(iter(refused))):
             sampler.evaluation_loader(**refused)
-    with pytest.raises(ValueError, match="must hold the sampler's 48 examples, got 7"):
+    with pytest.raises(ValueError, match=r"48 examples.*7"):
         sampler.evaluation_loader(range(7))
 
 

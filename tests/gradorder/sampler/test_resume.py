@@ -1,14 +1,12 @@
 """Interrupted after any step and resumed from the sampler's own state: the same batches, scores and weights."""
 
-import io
 import itertools
 import math
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from states import saved_and_loaded
+from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import gradorder as go
@@ -17,23 +15,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # t
 
 SIZE, BATCH, EPOCHS = 18, 4, 3  # 5 batches in the first epoch, 3 in the others
 SETTINGS = {"ordering": go.PlackettLuce(), "keep": 0.6, "start_epoch": 1}
-WORKERS = {
-    "no workers": {},
-    "workers": {"num_workers": 2},
-    "persistent workers": {"num_workers": 2, "persistent_workers": True},
-}
+WORKERS = {"no workers": {}, "persistent workers": {"num_workers": 2, "persistent_workers": True}}
 EVERY = {name: pytest.param(name, marks=pytest.mark.slow if given else ()) for name, given in WORKERS.items()}
 
 
 def score(epoch, batch):
     return torch.tensor([math.sin(7 * i + epoch) + 2 for i in batch])
-
-
-def saved_and_loaded(state):
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 class Run:
@@ -66,13 +53,6 @@ def test_the_batches_that_were_left_after_any_step(make_loader, workers):
         assert Run(make_loader, WORKERS[workers], state).train()[0] == straight[step:], f"stopped after {step}"
     first = go.OrderedSampler(SIZE, BATCH, **SETTINGS).state_dict()
     assert Run(make_loader, WORKERS[workers], first).train()[0] == straight
-
-
-@pytest.mark.parametrize("workers", EVERY.values())
-def test_another_loader_and_other_workers_after_the_interruption(workers):
-    straight, states = Run(DataLoader, {}).train()
-    for step in (2, 5, 7):
-        assert Run(StatefulDataLoader, WORKERS[workers], states[step - 1]).train()[0] == straight[step:]
 
 
 def test_an_iterator_thrown_away_keeps_the_place():
@@ -174,65 +154,3 @@ def test_a_pass_over_a_finished_epoch_does_not_unlearn_it():
         return list(sampler)
 
     assert after_one_epoch(looks=True) == after_one_epoch(looks=False)
-
-
-# ------------------------------------------------------------------------------------------------ weights
-
-DATA = TensorDataset(torch.randn(SIZE, 5, generator=torch.Generator().manual_seed(1)), torch.arange(SIZE) % 3)
-
-
-class Training:
-    """A training run that can be stopped and continued."""
-
-    def __init__(self, workers, *, rescores):
-        torch.manual_seed(0)
-        self.model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
-        self.sampler = go.OrderedSampler(DATA, BATCH, **SETTINGS)
-        self.loader = DataLoader(DATA, self.sampler.loader_batch_size, sampler=self.sampler, **workers)
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, go.InversePerStep(1.0).factor(self.sampler.num_steps)
-        )
-        self.parts = {name: getattr(self, name) for name in ("model", "optimizer", "sampler", "scheduler")}
-        self.rescores = rescores
-
-    def scores(self):
-        return go.score_dataset(self.model, DATA, go.GradientNorm())
-
-    def state(self):
-        return saved_and_loaded({name: part.state_dict() for name, part in self.parts.items()})
-
-    def load(self, state):
-        for name, part in self.parts.items():
-            part.load_state_dict(state[name])
-
-    def run(self, stop_after=None):
-        taken = 0
-        for epoch in range(self.sampler.epoch, EPOCHS):
-            self.sampler.set_epoch(epoch, scores=self.scores if self.rescores else None)
-            for inputs, targets in self.loader:
-                losses = F.cross_entropy(self.model(inputs), targets, reduction="none")
-                self.optimizer.zero_grad()
-                losses.mean().backward()
-                self.optimizer.step()
-                self.scheduler.step()
-                self.sampler.step(None if self.rescores else losses.detach())
-                taken += 1
-                if taken == stop_after:
-                    return
-        self.steps = taken
-
-
-@pytest.mark.parametrize("rescores", [False, True], ids=["remembered scores", "fresh scores"])
-@pytest.mark.parametrize("workers", [EVERY["no workers"], EVERY["persistent workers"]])
-def test_the_final_weights_are_those_of_a_straight_run_to_the_bit(workers, rescores):
-    straight = Training(WORKERS[workers], rescores=rescores)
-    straight.run()
-    for stop in range(1, straight.steps + 1) if workers == "no workers" else (1, 4, straight.steps):
-        interrupted = Training(WORKERS[workers], rescores=rescores)
-        interrupted.run(stop_after=stop)
-        resumed = Training(WORKERS[workers], rescores=rescores)
-        resumed.load(interrupted.state())
-        resumed.run()
-        for parameter, other in zip(resumed.model.parameters(), straight.model.parameters(), strict=True):
-            assert torch.equal(parameter, other), f"stopped after {stop} steps"

@@ -121,20 +121,6 @@ def test_a_state_without_weights_still_loads_and_unweighted_states_hold_none():
     assert weighted.weights.tolist() == [1.0] * 4
 
 
-@pytest.mark.slow
-def test_the_weighted_mean_of_an_epoch_estimates_the_mean_over_the_data():
-    values = torch.linspace(-1, 2, SIZE, dtype=torch.float64) ** 2
-    for settings in ({}, {"labels": LABELS, "layout": "shuffled"}):
-        estimates = []
-        for seed in range(600):
-            sampler = new(ordering=go.PlackettLuce(unbiased=True), keep=0.4, seed=seed, **settings)
-            sampler.set_epoch(0, scores=SCORES)
-            estimates.append(sum(values[i] * weight for i, weight in sum(seen(sampler), [])) / len(sampler))
-        estimates = torch.stack(estimates)
-        error = estimates.std() / len(estimates) ** 0.5
-        assert (estimates.mean() - values.mean()).abs() < 4 * error < 0.1 * values.mean()
-
-
 def test_ranks_with_other_weights_do_not_share_a_fingerprint():
     one, other = (new(ordering=Numbered()) for _ in range(2))
     for sampler in (one, other):

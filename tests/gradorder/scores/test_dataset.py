@@ -105,14 +105,8 @@ def test_bad_arguments_are_refused(dataset, settings, message):
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        (
-            lambda model, batch: model(batch[0]).mean(),
-            r"score.*reduction=\"none\"",
-        ),
-        (
-            lambda model, batch: model(batch[0]),
-            r"score.*\(23, 3\)",
-        ),
+        (lambda model, batch: model(batch[0]).mean(), r"score.*reduction=\"none\""),
+        (lambda model, batch: model(batch[0]), r"score.*\(23, 3\)"),
         (lambda model, batch: 1.0, r"score.*1.0"),
     ],
 )

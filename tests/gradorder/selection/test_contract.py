@@ -1,12 +1,11 @@
 """One contract for every selection: a new one joins by being listed in tests/support/every_selection.py."""
 
-import io
-
 import pytest
 import torch
 from every_selection import SELECTIONS
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from states import saved_and_loaded
 from torch import nn
 
 import gradorder as go
@@ -39,6 +38,7 @@ def test_every_listed_selection_is_tried():
 
 
 @every_selection
+@settings(max_examples=settings().max_examples // 4)
 @given(values=st.lists(st.floats(0.125, 100, width=32), min_size=1, max_size=20))
 def test_chosen_examples_keep_their_parts_together(make, values):
     batch = nested(torch.tensor(values))
@@ -81,19 +81,17 @@ def test_scores_of_another_shape_are_refused(make):
 
 
 @pytest.mark.parametrize("name", with_state)
+@settings(max_examples=settings().max_examples // 4)
 @given(num_before=st.integers(0, 4), seed=st.integers(0, 2**40))
 def test_a_loaded_state_goes_on_where_it_was_saved(name, num_before, seed):
-    settings = {"score": by_value} | ({} if name == "TopLosses" else {"seed": seed})
+    given_settings = {"score": by_value} | ({} if name == "TopLosses" else {"seed": seed})
     generator = torch.Generator().manual_seed(seed)
     batches = [nested(torch.rand(9, generator=generator) ** 6) for _ in range(8)]
-    first = SELECTIONS[name](**settings)
+    first = SELECTIONS[name](**given_settings)
     for batch in batches[:num_before]:
         first.weighted(nn.Identity(), batch)
-    file = io.BytesIO()
-    torch.save(first.state_dict(), file)
-    file.seek(0)
-    second = SELECTIONS[name](**settings)
-    second.load_state_dict(torch.load(file, weights_only=True))
+    second = SELECTIONS[name](**given_settings)
+    second.load_state_dict(saved_and_loaded(first.state_dict()))
     for batch in batches[num_before:]:
         (one, weights), (other, other_weights) = (select.weighted(nn.Identity(), batch) for select in (first, second))
         assert torch.equal(one["deep"][0], other["deep"][0])

@@ -77,13 +77,6 @@ def test_it_pays_above_the_threshold_only(presampled):
         assert select.pays(presampled) is expected
 
 
-def test_three_times_as_many_need_a_tau_of_two():
-    select = go.ImportanceSampling(4)
-    select.load_state_dict(select.state_dict() | {"tau": 2.0})
-    assert not select.pays(12)  # not above
-    assert select.pays(11)
-
-
 def test_it_switches_itself_on_and_off():
     """What decides about a batch is known before it."""
     scored = []
@@ -133,7 +126,7 @@ def test_scores_of_a_batch_drawn_by_them_are_not_learnt_from():
 @given(scores=st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1e6)), min_size=1, max_size=30).filter(any))
 def test_an_example_is_drawn_in_proportion_to_its_score(scores):
     """Evenly spaced numbers instead of random ones: every count is right within one."""
-    num_points = 3000
+    num_points = 1000
     uniforms = (torch.arange(num_points, dtype=torch.float64) + 0.5) / num_points
     indices = draw_by(torch.tensor(scores, dtype=torch.float64), uniforms)
     counts = np.bincount(indices.numpy(), minlength=len(scores))
@@ -149,27 +142,6 @@ def test_the_largest_random_number_names_no_impossible_example():
         values = torch.tensor(scores, dtype=torch.float64)
         indices = draw_by(values, last)
         assert (values[indices] > 0).all()
-
-
-@given(
-    scores=st.lists(st.floats(0.25, 64, width=32), min_size=8, max_size=12),
-    losses=st.lists(st.floats(-10, 10, width=32), min_size=12, max_size=12),
-)
-def test_the_weighted_mean_is_unbiased_exactly(scores, losses):
-    """sum_i p_i w_i f_i is the mean of f, with the weights as they are returned."""
-    p = np.array(scores) / np.sum(scores)
-    weight_of = {}
-    select = switched_on(4)
-    for _ in range(40):
-        batch = (torch.tensor(scores), torch.arange(len(scores)))
-        (_, names), weights = select.weighted(nn.Identity(), batch)
-        assert len(names) == 4
-        weight_of.update(zip(names.tolist(), weights.tolist(), strict=True))
-        select.load_state_dict(select.state_dict() | {"tau": 10.0})
-    for name, weight in weight_of.items():
-        assert weight == pytest.approx(1 / (len(scores) * p[name]), rel=1e-6)
-    expectation = sum(p[i] * losses[i] / (len(scores) * p[i]) for i in range(len(scores)))
-    assert expectation == pytest.approx(np.mean(losses[: len(scores)]), abs=1e-9)
 
 
 def test_the_weighted_mean_is_unbiased_over_many_draws():
@@ -191,7 +163,7 @@ def test_the_weighted_mean_is_unbiased_over_many_draws():
 
 def test_off_it_is_a_uniform_part_without_repeats_and_with_weights_one():
     select = go.ImportanceSampling(4, score=by_value, probe_every=None)
-    counts, num_draws = np.zeros(12), 3000
+    counts, num_draws = np.zeros(12), 1500
     for _ in range(num_draws):
         (_, names), weights = select.weighted(nn.Identity(), (torch.arange(12.0), torch.arange(12)))
         assert weights.tolist() == [1.0] * 4

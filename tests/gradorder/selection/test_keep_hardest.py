@@ -44,31 +44,7 @@ def test_scores_by_the_exact_gradient_norm_at_the_current_weights():
     assert torch.equal(y, batch[1][order[:3]])
 
 
-def test_dict_batches():
-    batch = {"x": VALUES, "deep": {"ids": torch.arange(5)}, "names": list("abcde")}
-    kept = go.KeepHardest(2, lambda model, batch: batch["x"])(nn.Identity(), batch)
-    assert kept["names"] == ["b", "d"]
-    assert kept["deep"]["ids"].tolist() == [1, 3]
-
-
-def test_weighted_gives_ones():
-    (kept,), weights = go.KeepHardest(2, by_value).weighted(nn.Identity(), (VALUES,))
-    assert kept.tolist() == [9.0, 9.0]
-    assert weights.tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("keep", [0, -1, 0.0, 1.5, -0.5, math.nan, True, "half", None])
 def test_bad_keep_is_refused(keep):
     with pytest.raises(ValueError, match="keep must be"):
         go.KeepHardest(keep)
-
-
-def test_bad_scores_are_refused():
-    with pytest.raises(TypeError, match="score"):
-        go.KeepHardest(0.5, score="loss")
-    with pytest.raises(ValueError, match=r'score.*reduction="none"'):
-        go.KeepHardest(0.5, lambda model, batch: batch[0].mean())(nn.Identity(), (VALUES,))
-    with pytest.raises(go.NonFiniteScoresError, match="1 of 5"):
-        go.KeepHardest(0.5, lambda model, batch: batch[0].log() * torch.tensor([1, 1, 1, 1, math.nan]))(
-            nn.Identity(), (VALUES,)
-        )

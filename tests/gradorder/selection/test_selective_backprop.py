@@ -20,7 +20,7 @@ def test_examples_stay_as_often_as_the_rule_says(beta):
     """One batch again and again: its losses are the history, whatever the draws were."""
     losses = [0.1, 2.0, 0.5, 0.5, 0.2, 3.0, 0.3, 1.0]
     select = go.SelectiveBackprop(beta, history=8)
-    num_draws = 4000
+    num_draws = 1500
     kept = np.zeros(8)
     for _ in range(num_draws):
         kept[select.chosen(torch.tensor(losses)).numpy()] += 1
@@ -37,9 +37,9 @@ def test_the_history_is_the_last_losses_the_batch_among_them():
     assert select.state_dict()["history"].tolist() == [9.0, 9.0, 1.0, 2.0, 3.0]
     rates = np.zeros(2)
     state = select.state_dict()
-    for place in range(2000):
+    for place in range(1000):
         select.load_state_dict(state | {"num_draws": place})
-        rates[select.chosen(torch.tensor([1.5, 2.0])).numpy()] += 1 / 2000
+        rates[select.chosen(torch.tensor([1.5, 2.0])).numpy()] += 1 / 1000
     # Remembered then: 1, 2, 3, 1.5, 2. Neither is certain; where none stays the larger does.
     low, high = probabilities([1, 2, 3, 1.5, 2], [1.5, 2.0], 1.0)
     np.testing.assert_allclose(rates, [low, high + (1 - low) * (1 - high)], atol=0.05)

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,9 +32,3 @@ def test_by_the_loss_at_the_current_weights():
     assert len(expected) == 3
     assert torch.equal(x, batch[0][expected])
     assert torch.equal(y, batch[1][expected])
-
-
-@pytest.mark.parametrize("k", [0, -2, 2.0, True, None])
-def test_bad_k_is_refused(k):
-    with pytest.raises(ValueError, match="k must"):
-        go.SmallestLoss(k)

@@ -11,6 +11,8 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from gradorder.sklearn import OrderedSGDClassifier, OrderedSGDRegressor
 
+pytestmark = pytest.mark.slow  # it compiles several variants of the loop, unless numba's cache has them
+
 RNG = np.random.default_rng(3)
 INPUTS = RNG.standard_normal((300, 11))
 TARGETS = INPUTS @ RNG.standard_normal(11) + RNG.standard_normal(300)

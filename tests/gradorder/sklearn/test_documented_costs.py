@@ -31,12 +31,6 @@ def test_the_epochs_are_the_measured_ones():
         assert abs(float(row["seconds_ours"]) / float(row["seconds_sklearn"]) - float(row["ratio"])) < 0.02
 
 
-def test_the_compile_times_are_the_measured_ones():
-    for order, said in [("random", "{} s of processor time"), ("descending", "{} s in descending order")]:
-        (seconds,) = {row[f"compile_seconds_{order}"] for row in rows("sklearn_epochs")}
-        assert said.format(seconds) in " ".join(DOCUMENT.split())
-
-
 def test_the_defaults_are_the_measured_ones():
     measured = rows("sklearn_defaults")
     for name in ("a9a", "w8a", "digits", "California housing"):
@@ -69,13 +63,6 @@ def test_the_positives_are_the_measured_ones():
         assert positives == f"{sums['positives']:,}"
         place = ["scikit-learn", "hinge", "ours", "flip-flop"].index(which)
         assert cells[place] == f"{sums['found']:,} of {sums['predicted']:,}"
-
-
-def test_the_default_finds_positives_on_all_data():
-    for (name, which), runs in rare().items():
-        if which == "ours":
-            assert len(runs) == 10, name
-            assert all(int(row["found"]) > 0 for row in runs), name
 
 
 def test_no_ordering_was_better_than_the_recommended_one():

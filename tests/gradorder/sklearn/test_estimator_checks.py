@@ -13,8 +13,7 @@ def declared_by_scikit_learn_for_its_own_sgd(estimator):
 
 
 CHECKS = parametrize_with_checks(
-    [OrderedSGDRegressor(), OrderedSGDClassifier()],
-    expected_failed_checks=declared_by_scikit_learn_for_its_own_sgd,
+    [OrderedSGDRegressor(), OrderedSGDClassifier()], expected_failed_checks=declared_by_scikit_learn_for_its_own_sgd
 )
 NAMES, CASES = CHECKS.args
 

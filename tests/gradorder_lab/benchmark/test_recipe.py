@@ -7,7 +7,7 @@ import torch
 
 from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.methods import BASELINE, METHODS, RECOMMENDED
+from gradorder_lab.methods import BASELINE, METHODS
 
 
 @pytest.mark.parametrize("budget", [1.0, 0.9, 0.65])
@@ -15,10 +15,10 @@ def test_the_learning_rate_is_the_same_function_of_progress_for_every_method(bud
     """Also where the run ends within an epoch, and where only one of them knows its steps in advance."""
     task = Task("", "terrain", "2-layer", epochs=2)
     rates = {}
-    for name in (BASELINE, RECOMMENDED, "shuffle once"):
+    for name in (BASELINE, "InfoBatch", "shuffle once"):
         run = task.training(METHODS[name], 0.2, budget=budget).start(0)
         rates[name] = [run.step_size(999, epoch, part) for epoch in (0, 1, 2) for part in (0.0, 0.25, 0.9)]
-    assert rates[BASELINE] == rates[RECOMMENDED] == rates["shuffle once"]
+    assert rates[BASELINE] == rates["InfoBatch"] == rates["shuffle once"]
     assert rates[BASELINE][0] == 0.2
     assert rates[BASELINE] == sorted(rates[BASELINE], reverse=True)
 

@@ -9,8 +9,7 @@ from benchmark_rows import row, rows_of
 from rich.console import Console
 
 from gradorder_lab.benchmark.curves import Saving
-from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Level, Mean, Standings, all_standings, by_saving
-from gradorder_lab.benchmark.task import Task
+from gradorder_lab.benchmark.standings import COSTS, GRADIENTS, Level, Mean, Standings, by_saving
 from gradorder_lab.errors import LabError
 from gradorder_lab.methods import BASELINE, RECOMMENDED
 from gradorder_lab.show.standings import answers, cells, difference_text, heading, show_standings, warnings
@@ -226,13 +225,6 @@ def test_seeds_are_those_that_both_have_at_every_budget():
 def test_without_random_reshuffling_there_is_no_target():
     with pytest.raises(LabError, match="rings: random reshuffling has not been run at the full budget"):
         standings(rows_of("m", PLAIN))
-
-
-def test_tasks_stand_in_their_order_and_unfinished_ones_are_left_out():
-    tasks = [Task(name, "terrain", "2-layer", 1) for name in ("b", "a", "c")]
-    rows = [replace(one, task=name) for name in ("a", "b") for one in rows_of(BASELINE, PLAIN)]
-    rows += [replace(one, task="c") for one in rows_of("m", PLAIN)]
-    assert [(one.task, one.margin) for one in all_standings(rows, tasks)] == [("b", 0.1), ("a", 0.1)]
 
 
 def compared(cost, *, seeds=5, jitter=0.0, **others):

@@ -1,24 +1,16 @@
-import base64
-import gzip
 import json
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from benchmark_rows import rows_of
 from hostile_names import HOSTILE, hostile_page
 
 from gradorder_lab import paper
-from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows, write_rows
-from gradorder_lab.benchmark.standings import all_standings
 from gradorder_lab.judge.claims import Verdict
-from gradorder_lab.runs import shipped
-from gradorder_lab.runs.store import Store
 from gradorder_lab.runs.summary import Summary
-from gradorder_lab.show import benchmark, writing
+from gradorder_lab.show import writing
 from gradorder_lab.show.evidence import Evidence
 from gradorder_lab.show.page import page_of
 
@@ -77,7 +69,7 @@ class Parsed(HTMLParser):
 
 
 def written(summary, out):
-    return writing.write(page_of(summary, benchmark.benchmark_for(out)), out).read_text(encoding="utf-8")
+    return writing.write(page_of(summary), out).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +118,6 @@ def test_it_asks_nothing_of_the_network(full):
     ((_, policy),) = full.all("meta", **{"http-equiv": "Content-Security-Policy"})
     assert policy["content"].startswith("default-src 'none';")
     assert "http" not in policy["content"]
-
-
-def test_it_brings_plotly_along(full):
-    ((text, _),) = full.all("script", id="plotly")
-    unpacked = gzip.decompress(base64.b64decode(text, validate=True)).decode()
-    assert "plotly.js (basic - minified) v" in unpacked[:100]
-    assert "Licensed under the MIT license" in unpacked[:200]
 
 
 def test_every_tag_closes_in_order(full, empty, without_iris):
@@ -208,21 +193,6 @@ def test_the_shipped_verdict_on_the_same_cells_stands_beside_it(summary_without_
         assert row.agreement.alike == row.agreement.decided  # the same runs
     assert not any("iris" in cell.part for cell in page.claims[1].shipped.cells)
     assert "partly by construction" in shown.all("section", id="verdicts")[0][0]
-
-
-def test_the_bar_of_a_claim_counts_its_cells(full, claims):
-    labels = [attributes["aria-label"] for _, attributes in full.all("svg", **{"class": "count"})]
-    counts = [claim.count for claim in claims if claim.judged]
-    assert labels == [f"{one.holds} hold, {one.open} open, {one.fails} fail" for one in counts]
-
-
-def test_the_rule_is_stated(full):
-    ((text, _),) = full.all("section", id="rule")
-    for verdict in Verdict:
-        assert verdict in text
-    assert "1% of random\u2019s fall of F, 5% of its F − F* or" in " ".join(text.split())
-    assert "revised twice" in text
-    assert "Holm" in text
 
 
 def test_every_figure_is_there_with_its_controls(full, full_summary, page):
@@ -349,7 +319,7 @@ def test_the_answer_stands_first_in_three_sentences(full, page):
     ((text, _),) = full.all("div", id="answer")
     assert [line.strip() for line in text.strip().splitlines()] == list(page.answer)
     ids = [attributes["id"] for _, attributes in full.elements if "id" in attributes]
-    assert ids.index("answer") < ids.index("verdicts") < ids.index("claim-C1") < ids.index("benchmark")
+    assert ids.index("answer") < ids.index("verdicts") < ids.index("claim-C1")
 
 
 def test_a_claim_is_one_line_with_a_few_words_and_where_it_holds(full, page):
@@ -358,49 +328,6 @@ def test_a_claim_is_one_line_with_a_few_words_and_where_it_holds(full, page):
         assert line.startswith(f"{row.claim.name} {row.claim.brief} {row.claim.verdict} ")
         assert row.claim.brief != row.claim.text
         assert line.endswith(" ".join(row.where.split()))
-
-
-def test_the_benchmark_is_not_shown_as_someone_s_own(full, full_summary, tmp_path):
-    assert full.all("section", id="benchmark")
-    Store(tmp_path).close()
-    own = Parsed(written(full_summary, tmp_path))
-    assert own.all("section", id="benchmark") == []
-    assert not any("#benchmark" in attributes.get("href", "") for _, attributes in own.elements)
-
-
-def test_the_benchmark_is_drawn_in_full(full):
-    """A cell for every row of its table but the baseline's, and not a number lost."""
-    shares = benchmark.shares_of(all_standings(read_rows(shipped.find_file(BENCHMARK_RESULTS))))
-    tones = ("cheaper", "dearer", "level", "never")
-    shown = [cell for tone in tones for cell, _ in full.all("td", **{"class": tone})]
-    assert sorted(shown) == sorted(share.words for share in shares)
-    assert len(shares) > 5
-
-
-def test_the_benchmark_is_made_once_until_its_file_changes(tmp_path, monkeypatch):
-    path, task, accuracies = tmp_path / BENCHMARK_RESULTS, "terrain, 2-layer", {0.25: 75.0, 1.0: 77.0}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    monkeypatch.setattr(shipped, "find_file", lambda name: path)
-    rows = rows_of("random reshuffling", accuracies, task=task)
-    found = []
-    for number, cost in enumerate((0.5, 0.25)):
-        write_rows([*rows, *rows_of("recommended", accuracies, task=task, cost=cost)], path)
-        os.utime(path, ns=(number, number))  # two writes may be closer than the clock's step
-        made = benchmark.benchmark_for(tmp_path / "out")
-        assert benchmark.benchmark_for(tmp_path / "out") is made
-        found.append(made.sentence)
-    assert "0.50" in found[0]
-    assert "0.25" in found[1]
-
-
-def test_what_is_not_in_the_paper_s_text_is_folded(full):
-    folded = [text for text, _ in full.all("h4")]
-    figures = {attributes["id"]: text for text, attributes in full.all("figure")}
-    assert len(folded) == len(figures)
-    summaries = {" ".join(text.split()) for text, _ in full.all("summary")}
-    assert "Figure 10. Synthesis, decreasing step size" in summaries
-    assert "Figure 2, further reading. Iris scaled: loss against iteration" in summaries
-    assert "Figure 1. Synthetic Data" not in summaries
 
 
 def test_hostile_strings_stay_text(full_summary, full):
@@ -412,8 +339,6 @@ def test_hostile_strings_stay_text(full_summary, full):
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert page.row("C1")[0].count(HOSTILE) >= 5
     assert [figure["aria-label"] for _, figure in page.all("figure")] == [HOSTILE, HOSTILE]
-    ((text, _),) = page.all("section", id="benchmark")
-    assert text.count(HOSTILE) == 6  # sentence, task, method, caption, header, row
     data = page.figure_data
     assert data["figures"]["hostile"]["title"] == HOSTILE
     assert data["figures"]["hostile"]["panels"][0]["curves"][0]["label"] == HOSTILE

@@ -1,0 +1,63 @@
+"""The text, tables and pictures that are made from `results/`."""
+
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import svg
+from pages import loaded
+
+from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.suites import EVERY
+from gradorder_lab.methods import METHODS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def test_the_committed_pictures_are_those_that_the_command_draws(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["pictures.py", "--out", str(tmp_path)])
+    runpy.run_path(ROOT / "scripts" / "pictures.py", run_name="__main__")
+    drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    committed = {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()}
+    assert drawn.keys() == committed.keys()
+    changed = [name for name in drawn if not svg.is_same(drawn[name], committed[name])]
+    assert not changed, "run `make generated`: the results have changed, or the way they are drawn"
+
+
+def test_what_is_said_of_the_results_is_what_the_command_writes():
+    generated = loaded("generated")
+    text = "\n".join(path.read_text() for path in generated.DOCUMENTS)
+    names = re.findall(r"^<!-- (\w+) -->$", text, flags=re.MULTILINE)
+    assert set(names) == {*generated.PARTS, "end"}
+    assert len(names) == 2 * names.count("end")
+    for path in generated.DOCUMENTS:
+        assert generated.filled(path.read_text()) == path.read_text(), "run `make generated`: the results have changed"
+
+
+def test_every_table_that_a_page_asks_for_can_be_made():
+    hooks = loaded("docs_hooks")
+    asked = [name for path in DOCS.rglob("*.md") for name in re.findall(r"<!-- table: (.+?) -->", path.read_text())]
+    assert set(asked) == set(hooks.TABLES)
+    for name in hooks.TABLES:
+        page = hooks.on_page_markdown(f"before\n\n<!-- table: {name} -->\n\nafter", page=None, config=None, files=None)
+        assert page.startswith("before\n\n")
+        assert "<!--" not in page
+        assert len(page) > 50
+    with pytest.raises(Exception, match="table"):
+        hooks.on_page_markdown("<!-- table: nothing -->")
+
+
+def test_the_shipped_rows_are_of_the_tasks_and_recipes_that_there_are():
+    """Rows of tasks that are no longer run would give wrong tables."""
+    tasks = {task.name: CompareRecipe.settings_of(task) for task in EVERY}
+    rows = read_rows(ROOT / "results" / "benchmark.parquet")
+    for run in rows:
+        assert run.revision == CompareRecipe.revision
+        assert json.loads(run.settings).items() <= tasks[run.task].items()
+        assert run.method in METHODS
+    assert len({run.identity for run in rows}) == len(rows)
