@@ -100,6 +100,7 @@ def sampler_costs() -> str:
     rows = [
         [f"{int(row['examples']):,}", row["time_ratio"], row["memory_ratio"], f"{row['step_microseconds']} µs"]
         for row in _csv("sampler.csv")
+        if row["time_ratio"]  # the other rows hold planning only
     ]
     return _table(("examples", "time, ordered / random", "peak memory, ordered / random", "`step(losses)`"), rows)
 
@@ -168,7 +169,7 @@ def messages() -> list[Message]:
 
 
 def _messages_of(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Yield kind and text of every message that this function gives, except those that it only passes on."""
+    """Yield the kind and the text of every message of this function. A message that is passed on has no text."""
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             kind = getattr(node.exc.func, "id", "")
@@ -203,7 +204,8 @@ INTERNAL = {"norms.isolation._vectorized"}
 REMEDIES: Mapping[str, tuple[str, str]] = {
     "checks.map_style_length": (
         "The dataset is a stream or has no length, so its examples have no indices to order.",
-        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch: `KeepHardest`.",
+        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch, for example with "
+        "`KeepHardest`.",
     ),
     "errors.of": (
         "The loss of some examples is NaN or infinite. `num_bad` and `first_indices` of the error say which.",

@@ -52,9 +52,9 @@ class EpochPlan:
     @cached_property
     def fingerprint(self) -> int:
         """A hash of sequence and weights, which the ranks compare."""
-        digest = hashlib.blake2b(self._numbers, digest_size=7)
+        digest = hashlib.blake2b(self._numbers.data, digest_size=7)
         if self.weights is not None:
-            digest.update(self.weights.numpy())
+            digest.update(self.weights.numpy().data)
         return int.from_bytes(digest.digest())
 
     @property

@@ -167,13 +167,13 @@ _Runs = dict[float, dict[int, BenchmarkRun]]
 
 
 def _runs(contest: Contest, method: str, found: Sequence[BenchmarkRun]) -> _Runs:
-    of_method = [run for run in found if run.method == method]
-    if not of_method:
+    counted = [run for run in found if run.method == method and not run.validates]
+    if not counted:  # its search may not be over
         return {}
     size = contest.step_size(method, found)
     runs: _Runs = {}
-    for run in of_method:
-        if not run.validates and run.step_size == size:
+    for run in counted:
+        if run.step_size == size:
             runs.setdefault(run.budget, {})[run.seed] = run
     return runs
 

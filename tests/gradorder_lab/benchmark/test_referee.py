@@ -80,6 +80,12 @@ def test_without_all_runs_of_random_reshuffling_nothing_is_said():
     assert trials_of(TASK, of_task([*rows, *searches(RECOMMENDED), *rows_of(RECOMMENDED, [88.0] * 5, 0.6)])) == []
 
 
+def test_a_search_that_is_not_over_says_nothing():
+    assert trials_of(TASK, of_task(searches(BASELINE)[:2])) == []
+    rows = [*rows_of_random(), *searches(RECOMMENDED)[:2]]
+    assert trials_of(TASK, of_task(rows)) == []
+
+
 def test_a_loss_is_compared_in_percent_and_a_smaller_one_is_better():
     task = replace(TASK, losses="gradorder:squared_error", data="own.npz")
 
