@@ -204,8 +204,7 @@ INTERNAL = {"norms.isolation._vectorized"}
 REMEDIES: Mapping[str, tuple[str, str]] = {
     "checks.map_style_length": (
         "The dataset is a stream or has no length, so its examples have no indices to order.",
-        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch, for example with "
-        "`KeepHardest`.",
+        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch (`KeepHardest`).",
     ),
     "errors.of": (
         "The loss of some examples is NaN or infinite. `num_bad` and `first_indices` of the error say which.",
