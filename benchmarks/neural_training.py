@@ -81,9 +81,8 @@ def noise(shape: tuple[int, int, int], num_classes: int, num_examples: int) -> I
     """Random bytes, with a few classes in turn: of a class with one example nothing could be left out."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (num_examples, *shape), dtype=torch.uint8, generator=generator)
-    names = tuple(map(str, range(num_classes)))
     labels = torch.arange(num_examples) % 8
-    return ImageDataset(images, labels, names, mean=(0.5,) * shape[0], std=(0.25,) * shape[0])
+    return ImageDataset(images, labels, num_classes, mean=(0.5,) * shape[0], std=(0.25,) * shape[0])
 
 
 def training_of(recipe: NeuralRecipe, train: ImageDataset) -> NetworkRun:

@@ -1,8 +1,9 @@
 """Does a run that was killed and resumed see the same examples, and end with the same weights?
 
-Every training of `resume_trainings.py` is run once without interruption. Then it is killed (SIGKILL) and resumed, in
-the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and saved on 2 and resumed on
-1. Ray Train joins if `ray` is installed.
+Every training of `resume_torch.py` and `resume_trainings.py` is run once without interruption. Then it is killed
+(SIGKILL) and resumed, in the second epoch, with 0 and 2 workers, and at the end of the first, on 1 and 2 processes, and
+saved on 2 and resumed on 1. torchrun restarts two processes after one was killed, and so does Ray Train if `ray` is
+installed (`pip install "ray[train]"`). Rows that results/resume.csv already has of this commit are not made again.
 
     python benchmarks/resume_matrix.py            # writes results/resume.csv and the tables of docs/resume.md
     python benchmarks/resume_matrix.py --table    # writes only the tables, from results/resume.csv
@@ -15,13 +16,17 @@ import math
 import multiprocessing
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib import metadata
 from itertools import product
 from pathlib import Path
@@ -29,9 +34,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from resume_trainings import BATCH, KEEP, SIZE, TRAININGS, Run, ray_worker
+from resume_torch import BATCH, KEEP, SIZE, Run, ray_worker
+from resume_trainings import TRAININGS
 
-from gradorder_lab.runs.origin import facts
+from gradorder_lab.runs.origin import check_shippable, facts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "resume.csv"
@@ -45,8 +51,22 @@ WORLDS = ((1, 1), (2, 2), (2, 1))
 TIMEOUT = 120
 RAY_MEMORY = 100 * 2**20
 """Of Ray's object store, in bytes: the trainings put nothing into it."""
+RAY_PORTS = ("dashboard-agent-grpc", "dashboard-agent-listen", "runtime-env-agent", "metrics-export")
+RAY_VARIABLES = {
+    "RAY_AUTH_MODE": "token",  # of the cluster and of those that connect to it
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how soon a death is noticed
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(TIMEOUT),
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
 CONTEXT = multiprocessing.get_context("fork")
-ELASTIC = {"plain": "DistributedSampler, batches skipped", "gradorder": "gradorder, Shuffled()"}
+ELASTIC = (
+    "DistributedSampler, batches skipped",
+    "gradorder, Shuffled()",
+    "gradorder, PlackettLuce(), keep=0.75",
+)
+"""The trainings in plain torch that torchrun and Ray Train start again."""
 
 
 @dataclass(frozen=True)
@@ -165,19 +185,18 @@ def cells_of(name: tuple[str, str], workers: int, row: Callable[..., Cell]) -> I
                 yield row(*name, stop, workers, world_name, *found)
 
 
-def elastic_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
+def elastic_cells(setting: str, workers: int, row: Callable[..., Cell]) -> Iterator[Cell]:
     """Two processes that torchrun starts again after one of them was killed."""
-    for setting, workers in product(ELASTIC.values(), (0, 2)):
-        with tempfile.TemporaryDirectory() as place:
-            straight = _elastic(setting, Path(place) / "straight", workers, 0)
-            resumed = _elastic(setting, Path(place) / "killed", workers, STOPS["in the epoch"])
-        found = outcome(straight, Ended([], None), resumed, same_world=True)
-        yield row("torchrun", setting, "elastic restart", workers, "2", *found)
+    with tempfile.TemporaryDirectory() as place:
+        straight = _elastic(setting, Path(place) / "straight", workers, 0)
+        resumed = _elastic(setting, Path(place) / "killed", workers, STOPS["in the epoch"])
+    found = outcome(straight, Ended([], None), resumed, same_world=True)
+    yield row("torchrun", setting, "elastic restart", workers, "2", *found)
 
 
 def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
     folder.mkdir()
-    program = Path(__file__).with_name("resume_trainings.py")
+    program = Path(__file__).with_name("resume_torch.py")
     options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.2"]
     given = [str(program), setting, str(folder), str(workers), str(stop)]
     # Without the first variable, torchrun may hand the addresses of dead processes to their successors.
@@ -189,18 +208,56 @@ def _elastic(setting: str, folder: Path, workers: int, stop: int) -> Ended:
     return ended(folder, 2)
 
 
-def ray_cells(row: Callable[..., Cell]) -> Iterator[Cell]:
+def ray_cells(setting: str, row: Callable[..., Cell]) -> Iterator[Cell]:
     """Ray Train starts its workers again after one of them was killed."""
-    import ray  # noqa: PLC0415 - only if it is installed
-
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=RAY_MEMORY)
-    for setting, world in product(ELASTIC.values(), (1, 2)):
+    for world in (1, 2):
         with tempfile.TemporaryDirectory() as place:
             straight = _in_ray(setting, Path(place) / "straight", world, 0)
             resumed = _in_ray(setting, Path(place) / "killed", world, STOPS["in the epoch"])
         found = outcome(straight, Ended([], None), resumed, same_world=True)
         yield row("ray", setting, "restart", 0, str(world), *found)
-    ray.shutdown()
+
+
+@contextmanager
+def ray_cluster() -> Iterator[None]:
+    """Start Ray on this machine, connect to it, and end it.
+
+    `ray.init()` would start it as well, but with free ports: then Ray waits 15 seconds for its agents to tell their
+    ports, which a busy machine exceeds. With given ports it does not wait.
+    """
+    os.environ |= RAY_VARIABLES
+    import ray  # noqa: PLC0415 - only if it is installed
+
+    port, *others = _free_ports(1 + len(RAY_PORTS))
+    options = ["--head", "--block", "--num-cpus=2", f"--object-store-memory={RAY_MEMORY}", f"--port={port}"]
+    options += [f"--{name}-port={other}" for name, other in zip(RAY_PORTS, others, strict=True)]
+    options += ["--no-monitor", "--include-log-monitor=False", "--include-dashboard=False"]
+    command = [str(Path(sys.executable).with_name("ray")), "start", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # noqa: S603 - Ray's own program
+        try:
+            _connect(ray, port)
+            yield
+        finally:
+            ray.shutdown()
+            process.terminate()
+
+
+def _connect(ray: Any, port: int) -> None:  # noqa: ANN401 - a module
+    """Wait until Ray has started."""
+    for attempt in range(5):
+        try:
+            ray.init(address=f"{ray.util.get_node_ip_address()}:{port}", log_to_driver=False)
+        except ConnectionError:  # after 20 seconds of its own
+            if attempt == 4:  # noqa: PLR2004 - the last one
+                raise
+        else:
+            return
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("", 0))) for _ in range(number)]
+        return [server.getsockname()[1] for server in servers]
 
 
 def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
@@ -211,9 +268,25 @@ def _in_ray(setting: str, folder: Path, world: int, stop: int) -> Ended:
     run = train.RunConfig(storage_path=str(folder / "ray"), failure_config=train.FailureConfig(max_failures=1))
     config = {"setting": setting, "folder": str(folder), "stop": stop}
     scaling = train.ScalingConfig(num_workers=world)
-    with suppress(Exception):  # what it left behind tells
+    with suppress(Exception), _at_most(3 * TIMEOUT):  # what it left behind tells
         TorchTrainer(ray_worker, train_loop_config=config, scaling_config=scaling, run_config=run).fit()
     return ended(folder, world)
+
+
+@contextmanager
+def _at_most(seconds: int) -> Iterator[None]:
+    """Raise a TimeoutError in this thread: Ray has no time limit for a run."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"Ray Train did not end within {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # -------------------------------------------------------------------- showing
@@ -261,6 +334,14 @@ def read_cells() -> list[Cell]:
         return [Cell(**{**row, "workers": int(row["workers"])}) for row in csv.DictReader(file)]  # type: ignore[arg-type]
 
 
+def write_cells(cells: Iterable[Cell]) -> None:
+    """Write results/resume.csv."""
+    with RESULTS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
+        writer.writeheader()
+        writer.writerows(asdict(cell) for cell in cells)
+
+
 def write_page(cells: Iterable[Cell]) -> None:
     """Replace the tables of the page."""
     text = PAGE.read_text(encoding="utf-8")
@@ -269,12 +350,54 @@ def write_page(cells: Iterable[Cell]) -> None:
     PAGE.write_text(f"{before}{MARKS[0]}\n\n{tables(cells)}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
+@cache
+def current_commit() -> str:
+    """The commit of this checkout, asked for once."""
+    return str(facts()["commit"])
+
+
 def new_row(framework: str, *values: Any) -> Cell:  # noqa: ANN401 - the fields of a cell
     """A cell with the versions that made it."""
     package = {"fabric": "lightning", "torchrun": "torch"}.get(framework, framework)
-    versions = (metadata.version(package), metadata.version("torch"), str(facts()["commit"]))
+    versions = (metadata.version(package), metadata.version("torch"), current_commit())
     fields_of_cell: list[Any] = [framework, *values, *versions]
     return Cell(*fields_of_cell)
+
+
+Group = tuple[str, str, int]
+"""A framework, a setting and a number of workers; the cells of a group are made together."""
+
+
+def all_groups() -> Iterator[Group]:
+    """The groups in the order of the tables."""
+    for name, workers in product(TRAININGS, (0, 2)):
+        yield *name, workers
+    for setting, workers in product(ELASTIC, (0, 2)):
+        yield "torchrun", setting, workers
+    if importlib.util.find_spec("ray") is not None:
+        for setting in ELASTIC:
+            yield "ray", setting, 0
+
+
+def cells_of_group(group: Group) -> list[Cell]:
+    """Train all that the cells of a group compare."""
+    framework, setting, workers = group
+    if framework == "ray":
+        return list(ray_cells(setting, new_row))
+    if framework == "torchrun":
+        return list(elastic_cells(setting, workers, new_row))
+    return list(cells_of((framework, setting), workers, new_row))
+
+
+def made(groups: list[Group], jobs: int) -> Iterator[tuple[Group, list[Cell]]]:
+    """The cells of the groups, as they are finished; Ray comes last, as it has one cluster for all."""
+    with ProcessPoolExecutor(jobs, CONTEXT) as pool:
+        futures = {pool.submit(cells_of_group, group): group for group in groups if group[0] != "ray"}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    if in_ray := [group for group in groups if group[0] == "ray"]:
+        with ray_cluster():
+            yield from ((group, cells_of_group(group)) for group in in_ray)
 
 
 def main() -> None:
@@ -282,32 +405,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true", help="write only the tables of the page")
     parser.add_argument("--only", default="", help="trainings whose framework or setting contains this; prints only")
+    parser.add_argument("--jobs", type=int, default=1, help="groups of cells that are made at the same time")
     chosen = parser.parse_args()
     if chosen.table:
         write_page(read_cells())
         return
     torch.set_num_threads(1)
-    cells = []
-    for name, workers in product(TRAININGS, (0, 2)):
-        if chosen.only in " ".join(name):
-            for cell in cells_of(name, workers, new_row):
-                cells.append(cell)
-                print(*asdict(cell).values(), sep=", ", flush=True)
-    if chosen.only in "torchrun":
-        for cell in elastic_cells(new_row):
-            cells.append(cell)
+    if not chosen.only:
+        check_shippable(facts())
+    done: dict[Group, list[Cell]] = {}
+    for cell in [] if chosen.only else read_cells():
+        if cell.commit == current_commit():
+            done.setdefault((cell.framework, cell.setting, cell.workers), []).append(cell)
+    groups = list(all_groups())
+    todo = [group for group in groups if chosen.only in " ".join(group[:2]) and group not in done]
+    for group, cells in made(todo, chosen.jobs):
+        done[group] = cells
+        for cell in cells:
             print(*asdict(cell).values(), sep=", ", flush=True)
-    if importlib.util.find_spec("ray") is not None and chosen.only in "ray":
-        for cell in ray_cells(new_row):
-            cells.append(cell)
-            print(*asdict(cell).values(), sep=", ", flush=True)
-    if chosen.only:
-        return
-    with RESULTS.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
-        writer.writeheader()
-        writer.writerows(asdict(cell) for cell in cells)
-    write_page(cells)
+        if not chosen.only:
+            write_cells(cell for group in sorted(done, key=_rank(groups)) for cell in done[group])
+    if not chosen.only:
+        write_page(read_cells())
+
+
+def _rank(groups: list[Group]) -> Callable[[Group], int]:
+    """The place of a group; rows of Ray stay at the end if it is not installed now."""
+    return lambda group: groups.index(group) if group in groups else len(groups)
 
 
 if __name__ == "__main__":

@@ -6,27 +6,41 @@ adds. The same for one `step(losses)` with the losses of a batch, on average ove
 the process held before, each sampler in a process of its own; scores and labels exist before, as they do in a training
 run.
 
-    python benchmarks/sampler.py            # writes results/sampler.csv
+With `--planning`: what `go.recommended` needs to plan an epoch from remembered losses, next to `torch.randperm` and one
+pass over the losses, at 10^6 to 10^8 examples, each in a process of its own. It is the median over epochs that skip 43%
+of the examples. Bytes are per example. Peaks are above what the process held before, and include the new epoch;
+`state_bytes` are those of `state_dict`. `first` is the first such epoch of a run, which also copies the losses and
+deals the examples to the parts that take turns.
+
+    python benchmarks/sampler.py                # writes results/sampler.csv
+    python benchmarks/sampler.py --planning     # adds its columns; 10^8 examples need 6 GiB
 """
 
 import csv
+import json
+import os
 import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, RandomSampler
 
 import gradorder as go
+from gradorder_lab.runs.origin import check_shippable, facts
 
 BATCH_SIZE = 128
 NUM_CLASSES = 10
 ROUNDS = {10**4: 2000, 10**5: 100, 10**6: 15, 10**7: 5}
 STEP_ROUNDS = 20
+PLANNED = {10**6: 15, 10**7: 5, 10**8: 1}  # examples -> rounds
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "sampler.csv"
 THREADS = 1
 
@@ -110,6 +124,72 @@ def status_kibibytes(field: str) -> int:
     return int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
+def print_planning(num_examples: int) -> None:
+    """Measure planning in this process, and print its columns."""
+    torch.set_num_threads(THREADS)
+    generator = torch.Generator().manual_seed(0)
+    losses = torch.rand(num_examples, generator=generator) ** 6  # 57% are not fitted, or have their turn
+    rounds = PLANNED[num_examples]
+    randperm = median(cost(lambda: torch.randperm(num_examples, generator=generator))[0] for _ in range(rounds))
+    reading = median(cost(lambda: float(losses.mean()))[0] for _ in range(rounds))
+    go.recommended(BATCH_SIZE, BATCH_SIZE, epochs=2).set_epoch(1)  # what is loaded on first use does not count
+    sampler = go.recommended(num_examples, BATCH_SIZE, epochs=10 + rounds)
+    first = cost(partial(sampler.set_epoch, 1, scores=losses))
+    taken = [cost(partial(sampler.set_epoch, epoch)) for epoch in range(2, 2 + rounds)]
+    saving, saved_bytes = cost(sampler.state_dict)
+    state = sampler.state_dict()
+    state_bytes = sum(each.numel() * each.element_size() for each in state.values() if isinstance(each, torch.Tensor))
+    seconds_of = median(each[0] for each in taken)
+    row = {
+        "randperm_seconds": round(randperm, 4),
+        "planning_seconds": round(seconds_of, 4),
+        "planning_ratio": round(seconds_of / (randperm + reading), 2),
+        "first_planning_ratio": round(first[0] / (randperm + reading), 2),
+        "planning_peak_bytes": round(max(each[1] for each in taken) / num_examples, 1),
+        "first_planning_peak_bytes": round(first[1] / num_examples, 1),
+        "state_seconds": round(saving, 4),
+        "state_peak_bytes": round(saved_bytes / num_examples, 1),
+        "state_bytes": round(state_bytes / num_examples, 2),
+    }
+    print(json.dumps(row))
+
+
+def cost(function: Callable[[], object]) -> tuple[float, int]:
+    """Processor seconds, and the bytes of the peak above what was held before."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status_kibibytes("VmRSS")
+    started = time.process_time()
+    function()
+    return time.process_time() - started, 1024 * (status_kibibytes("VmHWM") - before)
+
+
+def measure_planning() -> None:
+    """Add the columns of planning to the rows of all sizes; other columns stay as they are."""
+    found = facts()
+    check_shippable(found)
+    with RESULTS.open(newline="") as file:
+        rows = {int(row["examples"]): row for row in csv.DictReader(file)}
+    for size in PLANNED:
+        command = [sys.executable, __file__, "--print-planning", str(size)]
+        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # freed memory is given back at once
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)  # noqa: S603
+        printed = done.stdout
+        print(size, printed, flush=True)
+        columns = json.loads(printed) | {"planning_commit": found["commit"]}
+        columns |= {"threads": THREADS, "machine": machine(), "torch": torch.__version__}
+        rows[size] = rows.get(size, {"examples": size}) | columns
+        write([rows[each] for each in sorted(rows)])
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    """Write all rows, with the columns of all of them."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def machine() -> str:
     """The kind of processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -142,16 +222,18 @@ def main() -> None:
             print(f"{value:>{width}}", end=" ")
         print(flush=True)
         rows.append({**row, "threads": THREADS, "machine": machine(), "torch": torch.__version__})
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    with RESULTS.open(newline="") as file:
+        earlier = {int(row["examples"]): row for row in csv.DictReader(file)}
+    write(list((earlier | {row["examples"]: earlier.get(row["examples"], {}) | row for row in rows}).values()))
     print(f"\nwritten to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
 
 
 if __name__ == "__main__":
     if "--peak" in sys.argv:
         print_peak(sys.argv[-2], int(sys.argv[-1]))
+    elif "--print-planning" in sys.argv:
+        print_planning(int(sys.argv[-1]))
+    elif "--planning" in sys.argv:
+        measure_planning()
     else:
         main()

@@ -27,16 +27,6 @@ def test_the_table_names_tests_that_exist(elsewhere):
         assert setting.seen, setting.name
 
 
-def test_a_test_that_does_not_exist_is_refused(elsewhere, monkeypatch, capsys, tmp_path):
-    table = tmp_path / "elsewhere.toml"
-    table.write_text('tests = ["tests/conftest.py", "tests/gone.py"]\n[[setting]]\nname = "here"\nseen = {}\n')
-    monkeypatch.setattr(elsewhere, "TABLE", table)
-    monkeypatch.setattr(sys, "argv", ["elsewhere.py"])
-    with pytest.raises(SystemExit, match="2"):
-        elsewhere.main()
-    assert "tests/gone.py" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("said", "is_good"), [("Haswell", True), ("Zen", False), (None, False)])
 def test_a_setting_without_effect_is_a_failure(elsewhere, monkeypatch, capsys, tmp_path, said, is_good):
     table = tmp_path / "elsewhere.toml"

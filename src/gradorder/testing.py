@@ -139,8 +139,10 @@ def _check_repeats_itself(rule: Ordering, request: Request, order: Order, what: 
 
 
 def _global_states() -> tuple[object, ...]:
-    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - read only, to compare it later
-    return random.getstate(), (name, keys.tobytes(), *rest), bytes(torch.get_rng_state().numpy())
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - read only, to compare it later
+    parts = numpy_state.pop("state").items()
+    numpy_parts = {name: bytes(part) if isinstance(part, np.ndarray) else part for name, part in parts}
+    return random.getstate(), (numpy_state, numpy_parts), bytes(torch.get_rng_state().numpy())
 
 
 def _check_does_not_change_its_request(rule: Ordering, request: Request, what: str) -> None:

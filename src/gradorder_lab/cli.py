@@ -87,14 +87,13 @@ def reproduce(
     ] = None,
     device: Device = DeviceName.cpu,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process; another number, other bits.")] = 1,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every claim and the short tables, too.")] = False,
 ) -> None:
     """Run the paper's experiments, judge its claims, write the page. Run again on the same --out, it goes on."""
     _check_writable(out)
     with _one_line_errors():
         from gradorder_lab.commands import reproduce as command  # noqa: PLC0415
 
-        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads, verbose)
+        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads)
         try:
             command.reproduce(experiments or [], out, settings)
         except command.Interrupted as stopped:
@@ -123,7 +122,7 @@ def compare(
         typer.Option(
             help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
             "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test. The first "
-            "three with -mini: the part that is shipped, also taken where there is no network."
+            "two with -mini: the part that is shipped, also taken where there is no network."
         ),
     ] = "fashion-mnist",
     model: Annotated[

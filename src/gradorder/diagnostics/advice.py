@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ _QUANTILE = 1.96
 """Of the normal distribution, for 95% intervals."""
 
 _NUM_ALIKE = 3
+
+_ROUNDING = 2.0**-20
+"""The share of a rule must be below 1."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +133,40 @@ def advise(
     sample = np.sort(rng.choice(length, size, replace=False)).tolist()
     values = score_dataset(model, Subset(dataset, sample), Loss(losses), batch_size=batch_size, collate_fn=collate_fn)
     rule = Unlearned()
-    is_fitted = rule.is_fitted(Request(0, size, torch.Generator(), scores=values))
     classes = Classes.of(labels, dataset, length)
     return Advice(
         num_examples=size,
-        skipped=Share.of(int(is_fitted.sum()), size, length, factor=1 - 1 / rule.every),
+        skipped=_skipped(values, rule, length),
         mislabelled=None if losses is not None else _mislabelled(values, classes, length),
         classes=None if classes is None else len(classes.counts),
         source=None if classes is None else classes.source,
     )
+
+
+def _skipped(losses: torch.Tensor, rule: Unlearned, length: int) -> Share:
+    """Return the share of the examples that the rule skips.
+
+    The sample has two errors: its share of fitted examples, and its mean loss, on which the bound of the rule depends.
+    The second is the larger one if few examples have most of the loss. So the ends of the interval are those of
+    Wilson's intervals at both ends of the interval of the mean.
+    """
+    size, mean = len(losses), float(losses.double().mean())
+    error = _QUANTILE * float(losses.double().std(correction=0)) * math.sqrt((1 - size / length) / size)
+    relative = error / mean if mean > 0 else 0.0
+    low, middle, high = (
+        Share.of(_num_fitted(losses, rule, factor), size, length, factor=1 - 1 / rule.every)
+        for factor in (1 - relative, 1.0, 1 + relative)
+    )
+    return Share(middle.value, low.low, high.high)
+
+
+def _num_fitted(losses: torch.Tensor, rule: Unlearned, factor: float) -> int:
+    """Return the number of fitted examples if the mean loss were larger by this factor."""
+    share = min(rule.share * factor, 1 - _ROUNDING)
+    if share <= 0:
+        return 0
+    request = Request(0, len(losses), torch.Generator(), scores=losses)
+    return int(replace(rule, share=share).is_fitted(request).sum())
 
 
 def _mislabelled(losses: torch.Tensor, classes: Classes | None, length: int) -> Share | None:

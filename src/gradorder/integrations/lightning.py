@@ -110,16 +110,22 @@ class OrderedTraining(Callback):
         check_same_dataset(self._sampler, "Load all of it in setup() on every process: the sampler splits it")
         _check_epochs(trainer, self._sampler)
         if _ends_by_sampler(trainer, self._sampler):
+            _check_is_not_limited(trainer)
             self._sampler.start_run()
         self.plan_first_epoch(self._sampler)
         _check_schedulers(trainer)
         self._is_first = True
         if self._loaded is None:
+            _check_end(trainer, self._sampler)
             return
         loaded, self._loaded = self._loaded, None
         self._sampler.load_state_dict(loaded["sampler"])
+        _check_end(trainer, self._sampler)
         num_loaded = len(_loader_of(trainer))
-        if trainer.current_epoch > self._sampler.epoch and trainer.fit_loop.restarted_mid_epoch:
+        is_over = _ends_by_sampler(trainer, self._sampler) and self._sampler.is_over
+        if is_over:
+            trainer.should_stop = True
+        elif trainer.current_epoch > self._sampler.epoch and trainer.fit_loop.restarted_mid_epoch:
             # Saved after the last batch of an epoch: Trainer begins the next epoch without its hook, and recognises it
             # by the length of the last one.
             self._plan(trainer, pl_module)
@@ -164,8 +170,8 @@ class OrderedTraining(Callback):
         for config in trainer.lr_scheduler_configs:  # Trainer stepped them before the batch was counted
             if isinstance(config.scheduler, ProgressLR):
                 config.scheduler.step()
-        if _ends_by_sampler(trainer, sampler_of(trainer)):
-            _end_run(trainer, sampler_of(trainer))
+        if _ends_by_sampler(trainer, sampler_of(trainer)) and sampler_of(trainer).is_over:
+            trainer.should_stop = True  # after the epoch: Lightning still validates and saves
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the fractions of the examples that the epoch visited and skipped."""
@@ -257,7 +263,7 @@ class OrderedTrainer(Trainer):
             UnknownStepsError: the ordering decides epoch by epoch how many there are.
         """
         estimate = super().estimated_stepping_batches
-        if self.max_epochs is None or self.max_epochs < 0 or self.train_dataloader is None:
+        if _num_epochs(self, sampler_of(self)) is None:
             return estimate
         for callback in self.callbacks:  # type: ignore[attr-defined] # Trainer has them
             if isinstance(callback, OrderedTraining):
@@ -282,7 +288,8 @@ def sampler_of(trainer: Trainer) -> OrderedSampler:
 
 def _num_steps(trainer: Trainer) -> int:
     """The optimizer steps of all epochs."""
-    sampler, epochs = sampler_of(trainer), range(cast("int", trainer.max_epochs))
+    sampler = sampler_of(trainer)
+    epochs = range(cast("int", _num_epochs(trainer, sampler)))
     lengths = [_limited(trainer, sampler.num_steps(epoch, epoch + 1)) for epoch in epochs]
     total = sum(math.ceil(length / trainer.accumulate_grad_batches) for length in lengths)
     return total if trainer.max_steps < 0 else min(total, trainer.max_steps)
@@ -293,7 +300,7 @@ def _check_schedulers(trainer: Trainer) -> None:
     are_of_steps = (config.interval == "step" for config in trainer.lr_scheduler_configs)
     are_of_progress = (isinstance(config.scheduler, ProgressLR) for config in trainer.lr_scheduler_configs)
     is_at_risk = any(steps and not follows for steps, follows in zip(are_of_steps, are_of_progress, strict=True))
-    if isinstance(trainer, OrderedTrainer) or not is_at_risk or trainer.max_epochs is None or trainer.max_epochs < 0:
+    if isinstance(trainer, OrderedTrainer) or not is_at_risk or _num_epochs(trainer, sampler_of(trainer)) is None:
         return
     try:
         number = str(_num_steps(trainer))
@@ -326,14 +333,34 @@ def _check_epochs(trainer: Trainer, sampler: OrderedSampler) -> None:
 
 
 def _ends_by_sampler(trainer: Trainer, sampler: OrderedSampler) -> bool:
-    """True if no number of epochs limits the trainer, but the sampler knows the length of the run."""
-    return trainer.max_epochs == -1 and sampler.epochs is not None
+    """True if neither epochs nor steps limit the trainer, but the sampler knows the length of the run."""
+    return trainer.max_epochs == -1 and trainer.max_steps == -1 and sampler.epochs is not None
 
 
-def _end_run(trainer: Trainer, sampler: OrderedSampler) -> None:
-    """Stop the trainer if the last epoch of the run is complete; Lightning still validates and saves."""
-    if sampler.is_over:
-        trainer.should_stop = True
+def _num_epochs(trainer: Trainer, sampler: OrderedSampler) -> int | None:
+    """The epochs of the run; None if only `max_steps` or `max_time` ends it."""
+    if _ends_by_sampler(trainer, sampler):
+        return sampler.epochs
+    return None if trainer.max_epochs is None or trainer.max_epochs < 0 else trainer.max_epochs
+
+
+def _check_is_not_limited(trainer: Trainer) -> None:
+    """Refuse epochs that are cut short if the sampler ends the run: it would wait for the end of an epoch forever."""
+    if trainer.limit_train_batches != 1.0:
+        raise ValueError(
+            "limit_train_batches must be 1.0 with max_epochs=-1, where the sampler ends the run after a complete "
+            f"epoch, got {trainer.limit_train_batches}. Set max_epochs or max_steps"
+        )
+
+
+def _check_end(trainer: Trainer, sampler: OrderedSampler) -> None:
+    """Refuse another end of the run than the sampler has: learning rates would not come to their end."""
+    if sampler.has_open_end and not _ends_by_sampler(trainer, sampler):
+        raise ValueError(
+            "max_epochs must be -1 and max_steps -1, as start_run() was called on the sampler or the checkpoint comes "
+            f"from such a run, got max_epochs={trainer.max_epochs} and max_steps={trainer.max_steps}: the progress of "
+            "the run would not be 1 at its end. Use Trainer(max_epochs=-1)"
+        )
 
 
 def _loader_of(trainer: Trainer) -> DataLoader[Any]:

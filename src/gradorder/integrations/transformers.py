@@ -6,6 +6,7 @@ from the checkpoint, and the length of each epoch.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,8 @@ class OrderedTrainer(EpochByEpochTrainer):
     Checkpoints contain the sampler's position, also within an epoch. A resumed run is the same run, also with dropout.
     The number of steps, also for the scheduler, counts each epoch as long as it will be. If an ordering, such as that
     of `go.recommended`, decides epoch by epoch what to skip, the trainer counts complete epochs, and its scheduler
-    follows the progress of the run.
+    follows the progress of the run. There are `num_train_epochs` epochs, unless `order` is a function that calls
+    `start_run()` on the sampler: then the run ends when `sampler.progress` is 1, as with `sampler.run()`.
 
     Raises:
         ValueError: when training begins, if the ordering needs scores and there is neither `score` nor `record`; if the
@@ -175,6 +177,7 @@ class OrderedTrainer(EpochByEpochTrainer):
         if self.score is None:
             self._sampler().set_epoch(0)  # nothing is remembered yet: complete, and to be counted so
         if args.max_steps > 0:
+            self._check_end()
             return self._num_epochs(args.max_steps), args.max_steps
         whole, part = divmod(args.num_train_epochs, 1)
         steps = sum(self._num_updates(epoch) for epoch in range(int(whole)))
@@ -182,7 +185,15 @@ class OrderedTrainer(EpochByEpochTrainer):
             steps += math.ceil(part * self._num_updates(int(whole)))
         epochs = math.ceil(args.num_train_epochs)
         self._check_epochs(epochs, is_partial=part > 0)
-        return epochs, steps
+        return (sys.maxsize if self.has_open_end() else epochs), steps
+
+    def _check_end(self) -> None:
+        """Refuse two ends of one run: the learning rate follows the steps, and the sampler its progress."""
+        if self.has_open_end():
+            raise ValueError(
+                f"max_steps must not be given if order calls start_run() on the sampler, which ends the run then, got "
+                f"{self.args.max_steps}. Leave out one of the two"
+            )
 
     def _check_epochs(self, epochs: int, *, is_partial: bool) -> None:
         sampler, given = self._sampler(), self.args.num_train_epochs
@@ -241,6 +252,10 @@ class OrderedTrainer(EpochByEpochTrainer):
         """Where training is, in epochs."""
         sampler = self._sampler()
         return sampler.epoch + 1 - sampler.steps_left / sampler.num_steps(sampler.epoch, sampler.epoch + 1)
+
+    def has_open_end(self) -> bool:
+        """Whether the sampler ends the run, because `order` called its `start_run`."""
+        return self._sampler().has_open_end
 
     def is_run_over(self) -> bool:
         """Whether the sampler ends the run here; `max_steps` ends it otherwise."""
@@ -324,8 +339,15 @@ class OrderedTrainer(EpochByEpochTrainer):
                 "or load its model without resume_from_checkpoint"
             )
         sampler = self._sampler()
+        has_open_end = sampler.has_open_end
         sampler.load_state_dict(torch.load(path, weights_only=True))
-        return sampler.epoch + (sampler.steps_left == 0)
+        if sampler.has_open_end != has_open_end:
+            calls = "call" if sampler.has_open_end else "not call"
+            raise ValueError(
+                f"order must {calls} start_run() on the sampler, as in the run that saved {checkpoint}: the number of "
+                "epochs and the learning rates depend on it"
+            )
+        return sys.maxsize if has_open_end and sampler.is_over else sampler.epoch + (sampler.steps_left == 0)
 
 
 class _RecordedStep:

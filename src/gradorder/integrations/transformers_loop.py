@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import DefaultFlowCallback
 
 
 class _TrainingValues(NamedTuple):
@@ -47,7 +48,7 @@ _check_loop()
 
 
 class EpochByEpochTrainer(Trainer):
-    """`Trainer` whose epochs differ in length. A subclass implements the five methods below.
+    """`Trainer` whose epochs differ in length. A subclass implements the six methods below.
 
     No public hook changes the number of batches of an epoch, so two private methods of `Trainer` are extended here, and
     nowhere else.
@@ -66,12 +67,16 @@ class EpochByEpochTrainer(Trainer):
         """Where training is, in epochs."""
         raise NotImplementedError
 
+    def has_open_end(self) -> bool:
+        """Whether the number of epochs is known only when the run is over."""
+        raise NotImplementedError
+
     def is_run_over(self) -> bool:
-        """Whether training ends after this step, whatever the number of epochs."""
+        """Whether training ends after this step, whatever the number of steps that was expected."""
         raise NotImplementedError
 
     def run_length(self) -> tuple[int, int]:
-        """The number of epochs, and of optimizer steps."""
+        """The largest number of epochs, and the number of optimizer steps."""
         raise NotImplementedError
 
     def resume(self, checkpoint: Path) -> int:
@@ -87,6 +92,8 @@ class EpochByEpochTrainer(Trainer):
     def _run_epoch(self, *, epoch: int, **settings: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Trainer's own
         num_batches = self.begin_epoch(epoch)
         num_updates = math.ceil(num_batches / self.args.gradient_accumulation_steps)
+        if self.has_open_end():  # then `is_run_over` ends it, not the number of steps
+            self.state.max_steps = max(self.state.max_steps, self.state.global_step + num_updates + 1)
         settings |= {"steps_in_epoch": num_batches, "num_update_steps_per_epoch": num_updates}
         super()._run_epoch(epoch=epoch, **settings)  # type: ignore[no-untyped-call]
 
@@ -106,7 +113,8 @@ class _EpochPosition(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:  # noqa: ANN401
         """Before other callbacks, logs and checkpoints read it."""
-        del args, kwargs
+        del kwargs
         state.epoch = self._trainer.epoch_position()
         if self._trainer.is_run_over():
-            control.should_training_stop = True
+            state.max_steps = state.global_step
+            DefaultFlowCallback().on_step_end(args, state, control)  # the last step evaluates and saves

@@ -51,6 +51,6 @@ class OrderedSFTTrainer(OrderedTrainer, SFTTrainer):
             if getattr(args, name, False):
                 raise ValueError(
                     f"{name} must be False with an order, got True: it puts several examples into one row, and then no "
-                    "loss is that of one example"
+                    f"loss is that of one example. Set {name}=False in SFTConfig"
                 )
         super().__init__(model, args, *others, **{"record": sft_losses, **settings})

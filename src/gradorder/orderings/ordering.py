@@ -153,15 +153,31 @@ class Request:
         The parts are drawn in a fixed random order, and within each class if there are classes. Parts by index could
         put all rows of one kind together, for example every fourth row in a dataset with four answers per question.
         """
-        size, turns = self.num_examples, self.num_turns(every)
-        dealt = torch.randperm(size, generator=torch.Generator().manual_seed(size))
-        if self.classes is not None:
-            classes = self.classes.cpu()
-            small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
-            dealt = dealt[torch.argsort(small[dealt], stable=True)]
-        is_in_turn = torch.zeros(size, dtype=torch.bool)
-        is_in_turn[dealt[self.epoch // self.epochs_per_order % turns :: turns]] = True
+        is_in_turn = torch.zeros(self.num_examples, dtype=torch.bool)
+        is_in_turn[self._dealt()[self.turn(every) :: self.num_turns(every)]] = True
         return is_in_turn
+
+    def turn(self, every: int) -> int:
+        """Return the number of the part whose turn it is."""
+        return self.epoch // self.epochs_per_order % self.num_turns(every)
+
+    def parts(self, every: int) -> torch.Tensor:
+        """Return the number of the part of each example, for a run that asks in every epoch."""
+        turns, dealt = self.num_turns(every), self._dealt()
+        parts = torch.empty(self.num_examples, dtype=torch.uint8 if turns <= 2**8 else torch.int64)
+        for turn in range(turns):
+            parts[dealt[turn::turns]] = turn
+        return parts
+
+    def _dealt(self) -> torch.Tensor:
+        """Return the examples in the order in which they are dealt to the parts."""
+        size = self.num_examples
+        dealt = torch.randperm(size, generator=torch.Generator().manual_seed(size))
+        if self.classes is None:
+            return dealt
+        classes = self.classes.cpu()
+        small = classes if classes.dtype == torch.uint8 else classes.long()  # sorts bytes eight times as fast
+        return dealt[torch.argsort(small[dealt], stable=True)]
 
     def classes_of(self, examples: torch.Tensor) -> torch.Tensor:
         """Return the class of each of these examples; without classes, 0 for all of them."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gradorder import checks
-from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, checked_order, random_order
+from gradorder.orderings.ordering import Order, Ordering, OrderingRun, Request, random_order
 
 LIMIT = 0.35
 """The audit lowers the bound if the returning examples have more than this share of the mean loss. For examples chosen
@@ -38,9 +38,11 @@ class Unlearned(Ordering):
     rule skips less, or nothing, if a small loss does not last. This is common in regression, where some residuals are
     small by chance.
 
-    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. If some
-    losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted. If no
-    example is fitted, the order is exactly that of random reshuffling.
+    The unit of the loss does not matter: losses that are all multiplied by one number give the same orders. This is
+    exact for powers of two. For other numbers, a loss that is within rounding of the bound may change sides.
+
+    If some losses are negative, a small loss does not mean that an example is fitted, so no example counts as fitted.
+    If no example is fitted, the order is exactly that of random reshuffling.
 
     Every example is visited at least once in any `every` consecutive epochs. The number of steps of an epoch is known
     only when it is planned, so let the learning rate follow `sampler.progress` (`go.ProgressLR`). In
@@ -111,7 +113,7 @@ class Unlearned(Ordering):
         elif num_visited < num_unskipped:  # drop examples at the end, except those whose turn it is
             is_free = is_visited & ~in_turn.index_select(0, order)
             is_visited[is_free.nonzero().flatten()[num_visited - num_unskipped :]] = False
-        return Order(request.kept(order[is_visited]))
+        return Order(request.kept(order.masked_select(is_visited)))
 
     def start(self, request: Request) -> OrderingRun:
         """Start a run that audits itself and whose epochs differ in length."""
@@ -145,6 +147,7 @@ class _AuditedRun(OrderingRun):
         self._halvings = 0  # the bound is share * mean loss / 2 ** halvings; see _MOST_HALVINGS
         self._epoch = -1  # that was ordered last
         self._audited: dict[str, torch.Tensor] = {}
+        self._parts: torch.Tensor | None = None
 
     def worth(self, part: float) -> float:
         """Return the square root of the part: fewer updates need more than their share of the run."""
@@ -156,12 +159,17 @@ class _AuditedRun(OrderingRun):
             return random_order(request)
         if request.epoch != self._epoch:  # planning an epoch again is not another audit
             self._audit(request)
-        is_fitted, in_turn = self._is_fitted(request, self._halvings), request.in_turn(self._unlearned.every)
+        is_fitted, in_turn = self._is_fitted(request, self._halvings), self._in_turn(request)
         self._audited = {"returning": is_fitted.cpu() & in_turn}
         if self._halvings > 0:
             self._audited["next"] = (self._is_fitted(request, self._halvings - 1) & ~is_fitted).cpu()
         self._epoch = request.epoch
-        return checked_order(self.rule, request, self._unlearned.order_without(request, is_fitted, in_turn))
+        return self._unlearned.order_without(request, is_fitted, in_turn)
+
+    def _in_turn(self, request: Request) -> torch.Tensor:
+        if self._parts is None:  # the same in every epoch, and dealing them takes as long as shuffling
+            self._parts = request.parts(self._unlearned.every)
+        return self._parts == request.turn(self._unlearned.every)
 
     def _is_fitted(self, request: Request, halvings: int) -> torch.Tensor:
         if halvings >= _MOST_HALVINGS:

@@ -52,9 +52,9 @@ class EpochPlan:
     @cached_property
     def fingerprint(self) -> int:
         """A hash of sequence and weights, which the ranks compare."""
-        digest = hashlib.blake2b(self.sequence.numpy().tobytes(), digest_size=7)
+        digest = hashlib.blake2b(self._numbers, digest_size=7)
         if self.weights is not None:
-            digest.update(self.weights.numpy().tobytes())
+            digest.update(self.weights.numpy())
         return int.from_bytes(digest.digest())
 
     @property
@@ -254,6 +254,19 @@ class EpochPlanner:
         chosen = skipped[torch.randperm(len(skipped), generator=generator)[:num_missing].to(skipped.device)]
         weights = None if order.weights is None else torch.cat([order.weights, order.weights.new_zeros(len(chosen))])
         return replace(order, indices=torch.cat([order.indices, chosen]), weights=weights)
+
+    def shuffled(self, epoch: int, is_visited: torch.Tensor) -> torch.Tensor:
+        """The sequence of these examples in an epoch that visits them in the order of random reshuffling."""
+        order = torch.randperm(self.num_examples, generator=epoch_generator(self.seed, epoch))
+        visited = order.masked_select(is_visited.index_select(0, order))
+        classes = None if self.classes is None else self.classes.numbers.numpy().take(visited.numpy())
+        return torch.from_numpy(lay_out(visited.numpy(), self.batch_size, classes=classes))
+
+    def resumed(self, epoch: int, order: Order) -> EpochPlan:
+        """This rank's part of an epoch from a saved state, whose run may have had fewer processes."""
+        if self._prunes:
+            order = self._filled(order, self._request(epoch))
+        return self.plan_of(epoch, order.indices, order.weights, repeats=order.repeats)
 
     def plan_of(
         self, epoch: int, sequence: torch.Tensor, weights: torch.Tensor | None = None, *, repeats: bool = False

@@ -13,9 +13,10 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from gradorder import checks
 from gradorder.diagnostics.history import HALF, History, Recorder
 from gradorder.errors import StepError
-from gradorder.orderings import Ordering
+from gradorder.orderings import Order, Ordering
 from gradorder.orderings.ordering import epoch_generator
 from gradorder.ranks import Ranks, world_size
+from gradorder.sampler.compact import compact, expanded
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.length import RunLength, Visits
 from gradorder.sampler.loader import evaluation_loader_of, loader_of
@@ -137,7 +138,9 @@ class OrderedSampler(DistributedSampler[int]):
         self._notices = Notices(self._planner.start_epoch)
         self._followers: WeakSet[Follower] = WeakSet()
         self._is_stepped = False
+        self._last_compacted: tuple[EpochPlan, dict[str, torch.Tensor | int]] | None = None
         self._verbose = bool(verbose)
+        self._printed = -1
         self.seconds = 0.0
         """Time spent in `set_epoch` and `step`; see `summary`."""
         self._enter(Position(self._planner.plan(0, None, self._run)))
@@ -208,6 +211,14 @@ class OrderedSampler(DistributedSampler[int]):
     def is_over(self) -> bool:
         """Whether the last epoch of the run is complete. Always False if the sampler was built without `epochs`."""
         return self.epochs is not None and self.steps_left == 0 and self._is_last
+
+    @property
+    def has_open_end(self) -> bool:
+        """Whether the number of epochs is not known before the run is over, as in `run` if the ordering skips examples.
+
+        Otherwise there are `epochs` of them.
+        """
+        return self._length.visits.is_counted and self._run.prunes
 
     @property
     def _is_last(self) -> bool:
@@ -299,8 +310,9 @@ class OrderedSampler(DistributedSampler[int]):
             self._plan(epoch, scores, ended=position if is_new else None)
         self._length.enter(self._position.plan)
         self._tell_followers()
-        if is_new and self._verbose and self.rank == 0:
+        if self._verbose and self.rank == 0 and (replans or self._printed != epoch):  # epoch 0 was planned before
             print(self.summary().line(epoch))  # noqa: T201 - on request
+            self._printed = epoch
         if is_new and self._run.prunes:
             self._warn_about_a_floor()
         if self.epochs is not None and self._length.is_beyond(self._position.plan, self._run):
@@ -577,14 +589,15 @@ class OrderedSampler(DistributedSampler[int]):
             place = {"epoch": plan.epoch, "consumed": self._num_consumed, "order": plan.fingerprint}
             self._ranks.agree("the position in the run", **place)
         self._memory.settle()
-        return SamplerState(
+        compacted = self._compacted()
+        state = SamplerState(
             num_examples=self.num_examples,
             batch_size=self.batch_size,
             seed=self.seed,
             epoch=plan.epoch,
             consumed=self._num_consumed,
             is_stepped=self._is_stepped,
-            sequence=plan.sequence,
+            sequence=plan.sequence[:0] if compacted else plan.sequence,
             planned_epochs=self._length.state(),
             is_run=self._length.visits.is_counted,
             worth=self._length.visits.worth,
@@ -595,6 +608,16 @@ class OrderedSampler(DistributedSampler[int]):
             carried=self._run.state(),
             history={} if self._recorder is None else self._recorder.state(),
         ).to_dict()
+        if compacted:
+            del state["sequence"]
+        return state | compacted
+
+    def _compacted(self) -> dict[str, torch.Tensor | int]:
+        """The entries that replace the sequence of the current epoch, found once per epoch: that takes a shuffle."""
+        plan = self._position.plan
+        if self._last_compacted is None or self._last_compacted[0] is not plan:
+            self._last_compacted = plan, compact(self._planner, plan)
+        return dict(self._last_compacted[1])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where `state_dict` was called: the next iteration gives exactly the batches that were left.
@@ -603,8 +626,10 @@ class OrderedSampler(DistributedSampler[int]):
         changed.
         """
         own = {"num_examples": self.num_examples, "batch_size": self.batch_size, "seed": self.seed}
+        if all(state.get(name) == value for name, value in own.items()):  # if not, from_dict says what differs
+            state = expanded(self._planner, state)
         loaded = SamplerState.from_dict(state, **own)
-        plan = self._planner.plan_of(loaded.epoch, loaded.sequence, loaded.weights, repeats=loaded.repeats)
+        plan = self._planner.resumed(loaded.epoch, Order(loaded.sequence, loaded.weights, repeats=loaded.repeats))
         run = self._planner.new_run()
         run.load(loaded.carried)
         if loaded.history:

@@ -20,7 +20,7 @@ class SamplerState:
     """The content of `OrderedSampler.state_dict`.
 
     The sequence of the current epoch is saved as it was planned, so a resumed run sees the same batches whatever else
-    has changed since.
+    has changed since. `compact.py` shortens it for large datasets.
     """
 
     num_examples: int
@@ -55,10 +55,10 @@ class SamplerState:
         """Copy the tensors, so that a state does not change as the run goes on."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in PARTS}
         values |= {f"{part}_{name}": value for part in PARTS for name, value in getattr(self, part).items()}
-        if self.num_examples <= torch.iinfo(torch.int32).max:
-            values["sequence"] = self.sequence.int()  # half the size
-        copied = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items() if v is not None}
-        return {"version": VERSION, **copied}
+        small = {"sequence": self.sequence.int()} if self.num_examples <= torch.iinfo(torch.int32).max else {}
+        values = {name: value for name, value in values.items() if value is not None and name not in small}
+        copied = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in values.items()}
+        return {"version": VERSION, **copied, **small}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], *, num_examples: int, batch_size: int, seed: int) -> Self:

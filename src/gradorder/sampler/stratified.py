@@ -64,13 +64,14 @@ def _forwards(order: Indices, batch_size: int, layout: Layout, classes: Indices 
     if classes is None and layout != "dealt":
         return order
     counts = np.array([len(order)]) if classes is None else np.bincount(classes)
+    by_class = order if classes is None else order.take(_stable_argsort(classes))
     seating = _Seating.of(counts, batch_size)
     # Every layout fills the seats of a class in turn: batch after batch, or round after round.
     turns = np.arange(len(seating.class_of)) if layout == "dealt" else seating.class_of
     turns = turns.astype(np.min_scalar_type(len(turns)))
     filled = _stable_argsort(turns.take(seating.seats))
     sequence = np.empty_like(order)
-    sequence[filled] = order if classes is None else order.take(_stable_argsort(classes))
+    sequence[filled] = by_class
     return sequence
 
 

@@ -180,6 +180,13 @@ def write_rows(runs: Sequence[BenchmarkRun], path: Path) -> None:
         parquet.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd", compression_level=19)
 
 
+def keep_rows(runs: Sequence[BenchmarkRun], out: Path) -> Path:
+    """Put the runs into the tidy table beside the store in `out`, and return its path."""
+    path = out / BENCHMARK_RESULTS
+    write_rows(with_new_rows(read_rows(path) if path.exists() else [], runs), path)
+    return path
+
+
 def join(path: Path, directories: Iterable[Path], tasks: Iterable[Task] = suites.EVERY) -> int:
     """Put what was run in these directories into the file; how many rows it has then.
 

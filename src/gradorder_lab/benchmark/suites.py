@@ -17,8 +17,9 @@ _ADAMW = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 def _with_both_optimizers(task: Task) -> tuple[Task, Task]:
     """The task with SGD with momentum, and with AdamW."""
-    adamw = {"name": f"{task.name}, AdamW", "optimizer": "AdamW", "step_sizes": _ADAMW, "weight_decay": 0.01}
-    return replace(task, name=f"{task.name}, SGD"), replace(task, **adamw)
+    sgd = replace(task, name=f"{task.name}, SGD")
+    name = f"{task.name}, AdamW"
+    return sgd, replace(task, name=name, optimizer="AdamW", step_sizes=_ADAMW, weight_decay=0.01)
 
 
 A9A = Task("a9a", "a9a", "2-layer", epochs=10, step_sizes=(0.03, 0.1, 0.3, 1.0), searches_methods=False)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.referee import referee, trials_of
-from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, BenchmarkRun, join, read_rows, with_new_rows, write_rows
+from gradorder_lab.benchmark.rows import join, keep_rows, read_rows
 from gradorder_lab.benchmark.running import PlainTraining, announcement, compared
 from gradorder_lab.benchmark.suites import EVERY, SUITES
 from gradorder_lab.benchmark.task import Task
@@ -71,7 +71,10 @@ def benchmark(request: BenchmarkRequest, out: Path) -> None:
             known=known,
             search_only=request.search_only,
         )
-        _keep(runs, request, out)
+        if request.results is None:
+            keep_rows(runs, out)
+        else:
+            join(request.results, [out])
         if not request.search_only:
             show_trials(console, contest.task, trials_of(contest.task, runs))
 
@@ -105,12 +108,3 @@ def announce(contests: Sequence[Contest], request: BenchmarkRequest, console: Co
         hours += guess
         console.print(told, highlight=False, soft_wrap=True)
     console.print(f"Together about {hours:.1f} h; methods with passes of their own take longer than counted here.")
-
-
-def _keep(runs: Sequence[BenchmarkRun], request: BenchmarkRequest, out: Path) -> None:
-    """As one tidy table beside the store, or in the file to ship."""
-    if request.results is not None:
-        join(request.results, [out])
-        return
-    path = out / BENCHMARK_RESULTS
-    write_rows(with_new_rows(read_rows(path) if path.exists() else [], runs), path)

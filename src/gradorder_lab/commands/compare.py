@@ -13,6 +13,7 @@ import gradorder as go
 from gradorder_lab import data as data_sets
 from gradorder_lab.benchmark.contest import Contest, refusal, suitable
 from gradorder_lab.benchmark.fit import check_fit, check_last_batch, check_selection
+from gradorder_lab.benchmark.rows import keep_rows
 from gradorder_lab.benchmark.running import PlainTraining, announcement, compared, num_there
 from gradorder_lab.benchmark.standings import Standings
 from gradorder_lab.benchmark.task import Task
@@ -23,7 +24,6 @@ from gradorder_lab.methods import BASELINE, CORE, METHODS, named
 from gradorder_lab.models.named import MODELS
 from gradorder_lab.runs import sweep
 from gradorder_lab.runs.recipe import Workspace
-from gradorder_lab.runs.store import STORE
 from gradorder_lab.show.comparison import cost_of_asking, write_comparison
 from gradorder_lab.show.standings import show_standings
 from gradorder_lab.training import own
@@ -83,7 +83,7 @@ def compare(request: ComparisonRequest, out: Path) -> None:
     show_standings(console, standings)
     console.print(cost_of_asking(runs), highlight=False)
     page = write_comparison(contest, standings, runs, out)
-    console.print(f"Page: {page}", f"Rows: {out / STORE}", sep="\n", highlight=False, soft_wrap=True)
+    console.print(f"Page: {page}", f"Rows: {keep_rows(runs, out)}", sep="\n", highlight=False, soft_wrap=True)
 
 
 def _check(contest: Contest, data: Path | None) -> None:

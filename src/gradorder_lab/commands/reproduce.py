@@ -41,7 +41,6 @@ class Reproduction:
         data: directory with the original files of the data sets.
         device: as torch names it.
         threads: of each process.
-        verbose: print every claim and the short tables, too.
     """
 
     size: Size = "mini"
@@ -51,12 +50,14 @@ class Reproduction:
     data: Path | None = None
     device: str = "cpu"
     threads: int = 1
-    verbose: bool = False
 
 
 def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
     """Run the experiments and leave their rows and the page in `out`."""
     asked, console = paper.chosen(names), Console()
+    if skipped := [one.name for one in asked if not one.recipes(settings.size)]:
+        names = ", ".join(skipped)
+        console.print(f"Not run at size {settings.size}: {names}. Use --size cpu --data DIR.", soft_wrap=True)
     facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
@@ -65,7 +66,7 @@ def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
         summary = Summary.of(store)
     shipped.write_table(summary, out / TABLE)
     page = page_of(summary, shipped.beside(out))
-    terminal.show(console, page, settings.size, verbose=settings.verbose)
+    terminal.show(console, page, settings.size)
     told = (f"Page: {write(page, out)}", f"Rows: {out / TABLE}")
     console.print("", *told, sep="\n", soft_wrap=True, highlight=False)
 

@@ -1,12 +1,19 @@
-"""Public files fetched once into a cache, checked against their known hashes."""
+"""Public files, fetched once into a cache and checked against their SHA-256."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from gradorder_lab.data.sources import Remote
 from gradorder_lab.errors import DatasetError
 
-_NUM_TRIES = 3
+
+@dataclass(frozen=True)
+class Remote:
+    """A public file: its name, its SHA-256, and the addresses that serve it."""
+
+    name: str
+    sha256: str
+    urls: tuple[str, ...]
 
 
 class DownloadError(DatasetError):
@@ -21,50 +28,20 @@ def cache_dir() -> Path:
 
 
 def fetch(remote: Remote, folder: Path) -> Path:
-    """The file in `folder`, downloaded unless it is there with the right hash.
+    """The file in `folder`, downloaded unless it is there with the right hash. Each address is tried in turn.
 
-    Each mirror is tried in turn, a broken transfer again. The file appears under its name only when it is whole and
-    its hash is right, so an interrupted download leaves nothing to trip over and two processes do not disturb each
-    other.
+    The file appears under its name only when it is whole and its hash is right.
 
     Raises:
-        DownloadError: no mirror gave the right file.
+        DownloadError: no address gave the right file.
     """
-    reasons: list[str] = []
-    for url in remote.urls:
-        path = _fetch_from(url, remote, folder, reasons)
-        if path is not None:
-            return path
-    raise DownloadError("; ".join(reasons))
-
-
-def _fetch_from(url: str, remote: Remote, folder: Path, reasons: list[str]) -> Path | None:
-    """The file from one mirror, or None, with the reasons added to `reasons`."""
     import pooch  # noqa: PLC0415 - only downloads need it
-    import requests  # noqa: PLC0415
 
-    has_bar = sys.stderr.isatty()  # in a log file it would be noise; pooch says in one line what it does anyway
-    for _ in range(_NUM_TRIES):
+    reasons = []
+    has_bar = sys.stderr.isatty()  # in a log file it would be noise
+    for url in remote.urls:
         try:
-            return Path(pooch.retrieve(url, remote.known_hash, remote.name, folder, progressbar=has_bar))
-        except requests.RequestException as error:
-            reasons.append(f"{url}: {_in_short(error)}")
-            if _is_final(error):
-                return None
-        except ValueError as error:  # pooch: the hash is wrong
-            reasons.append(f"{url}: {_in_short(error)}")
-        except OSError as error:
-            raise DownloadError(f"{folder / remote.name} cannot be written: {error.strerror}") from error
-    return None
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether this mirror was never reached or refused: then trying again at once would only cost time."""
-    import requests  # noqa: PLC0415
-    from urllib3.exceptions import MaxRetryError  # noqa: PLC0415
-
-    return isinstance(error, requests.HTTPError) or any(isinstance(cause, MaxRetryError) for cause in error.args)
-
-
-def _in_short(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            return Path(pooch.retrieve(url, f"sha256:{remote.sha256}", remote.name, folder, progressbar=has_bar))
+        except (OSError, ValueError) as error:  # the network or the disk; the hash is wrong
+            reasons.append(f"{url}: {type(error).__name__}: {str(error).splitlines()[0]}")
+    raise DownloadError("; ".join(reasons))

@@ -1,34 +1,13 @@
-"""Files of data: where they are looked for, their bytes, packed or not, and the images that some of them hold."""
+"""The data directory, and texts in it."""
 
-import gzip
 import lzma
 import os
-import zlib
 from pathlib import Path
-from typing import NamedTuple
-
-import torch
 
 from gradorder_lab.errors import DatasetError, DatasetFileError, DatasetNotFoundError
 
 DATA_VARIABLE = "GRADORDER_DATA"
 """The environment variable that names the data directory where no argument does."""
-
-_GZIP = b"\x1f\x8b"
-
-
-class LabelledImages(NamedTuple):
-    """One split: images uint8 (N, C, H, W), labels int64 (N,)."""
-
-    images: torch.Tensor
-    labels: torch.Tensor
-
-
-class TrainTest(NamedTuple):
-    """The two splits of a data set."""
-
-    train: LabelledImages
-    test: LabelledImages
 
 
 def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path | None:
@@ -59,7 +38,7 @@ def found(directory: Path | None, folder: str, name: str, what: str) -> Path:
         parent = "DIR" if root is None else root
         raise DatasetNotFoundError(
             f"{folder}/{name} was not found: put {what} into {parent}/{folder}/{name} (or {name}.xz) and name "
-            f"{parent} as the data directory (--data-dir, --data of the benchmark's script, or {DATA_VARIABLE})"
+            f"{parent} as the data directory (--data {parent}, or {DATA_VARIABLE})"
         )
     return path
 
@@ -75,21 +54,3 @@ def read_text(path: Path) -> str:
         raise DatasetFileError(path, f"corrupt xz: {error}") from error
     except UnicodeDecodeError as error:
         raise DatasetFileError(path, f"must be UTF-8: {error}") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """All bytes of a file, unpacked if it is gzip (by its content: browsers unpack without changing the name)."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DatasetFileError(path, f"cannot be read: {error.strerror}") from error
-    return _unpacked(path, content) if content.startswith(_GZIP) else content
-
-
-def _unpacked(path: Path, content: bytes) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise DatasetFileError(path, f"truncated: its {len(content)} bytes are not a whole gzip file") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DatasetFileError(path, f"corrupt gzip: {error}") from error

@@ -23,7 +23,7 @@ class ImageDataset(Dataset[LabelledBatch]):
     Args:
         images: uint8 (N, C, H, W).
         labels: int64 (N,), on the same device.
-        class_names: one per class; labels are positions in it.
+        num_classes: labels are 0 to this, less one.
         mean: of pixel / 255, one per channel.
         std: of pixel / 255, one per channel.
 
@@ -32,7 +32,7 @@ class ImageDataset(Dataset[LabelledBatch]):
 
     Example:
         >>> images = torch.zeros(4, 1, 2, 2, dtype=torch.uint8)
-        >>> dataset = ImageDataset(images, torch.tensor([0, 1, 0, 1]), ("cat", "dog"), mean=(0.5,), std=(0.25,))
+        >>> dataset = ImageDataset(images, torch.tensor([0, 1, 0, 1]), 2, mean=(0.5,), std=(0.25,))
         >>> inputs, labels = dataset.batch([3, 0])
         >>> inputs.shape, inputs.unique(), labels
         (torch.Size([2, 1, 2, 2]), tensor([-2.]), tensor([1, 0]))
@@ -40,7 +40,7 @@ class ImageDataset(Dataset[LabelledBatch]):
 
     images: torch.Tensor
     labels: torch.Tensor
-    class_names: tuple[str, ...]
+    num_classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     _scale: torch.Tensor = field(init=False)
@@ -52,11 +52,6 @@ class ImageDataset(Dataset[LabelledBatch]):
         # pixel * scale + shift: two passes over a batch, where the formula above would make three.
         for name, value in (("_scale", 1 / (_LARGEST_BYTE * std)), ("_shift", -mean / std)):
             object.__setattr__(self, name, value.to(self.images.device, torch.float32))
-
-    @property
-    def num_classes(self) -> int:
-        """How many classes there are, whether or not each has an example."""
-        return len(self.class_names)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -138,13 +133,6 @@ def _check(dataset: ImageDataset) -> None:
         raise ValueError(
             f"labels must be int64 of shape ({len(images)},), got {labels.dtype} of shape {tuple(labels.shape)}"
         )
-    if labels.device != images.device:
-        raise ValueError(f"labels must be on the images' device {images.device}, got {labels.device}")
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < dataset.num_classes:
         found = f"{int(labels.min())} to {int(labels.max())}"
         raise ValueError(f"labels must be 0 to {dataset.num_classes - 1}, got {found}")
-    for name, values in (("mean", dataset.mean), ("std", dataset.std)):
-        if len(values) != images.shape[1]:
-            raise ValueError(f"{name} must have one number per channel ({images.shape[1]}), got {values!r}")
-    if min(dataset.std) <= 0:
-        raise ValueError(f"std must be positive, got {dataset.std!r}")

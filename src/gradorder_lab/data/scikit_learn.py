@@ -26,4 +26,5 @@ def diabetes(_: Path | None) -> tuple[LabelledTensors, LabelledTensors, int]:
 def _table(name: str) -> tuple[LabelledTensors, LabelledTensors]:
     from sklearn import datasets  # noqa: PLC0415 - only these tables need it
 
-    return standardised_split(*getattr(datasets, f"load_{name}")(return_X_y=True), _TEST_SHARE)
+    inputs, targets = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return standardised_split(inputs, targets, _TEST_SHARE)

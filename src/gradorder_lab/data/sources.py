@@ -1,19 +1,9 @@
-"""The data sets of images: the files that each comes in, where they are public, what they hold."""
+"""The data sets of images: the files that each comes in, who serves them, what they hold."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from gradorder_lab.data.cifar_binary import CifarFiles
-from gradorder_lab.data.idx import IDX_NAMES, IdxFiles
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A public file: its name, the hash of its bytes as pooch writes it, and where it may be had."""
-
-    name: str
-    known_hash: str
-    urls: tuple[str, ...]
+from gradorder_lab.data.download import Remote
+from gradorder_lab.data.original_files import IDX_NAMES, CifarFiles, IdxFiles
 
 
 @dataclass(frozen=True)
@@ -23,7 +13,6 @@ class Source:
     Args:
         name: as in `load(name)`; also the folder that users may put the files into.
         title: as people write it.
-        class_names: in the order of the labels.
         mean: of the training pixels / 255, one per channel.
         std: of the training pixels / 255, one per channel.
         num_train: of the complete data set.
@@ -32,12 +21,12 @@ class Source:
         files: how it is read.
         remotes: what is downloaded.
         num_test: of the complete data set.
+        num_classes: labels are 0 to this, less one.
         is_embedded: whether size "mini" is shipped with the package.
     """
 
     name: str
     title: str
-    class_names: tuple[str, ...] = field(repr=False)
     mean: tuple[float, ...]
     std: tuple[float, ...]
     num_train: int
@@ -46,17 +35,17 @@ class Source:
     files: IdxFiles | CifarFiles
     remotes: tuple[Remote, ...]
     num_test: int = 10_000
-    is_embedded: bool = True
+    num_classes: int = 10
+    is_embedded: bool = False
 
 
-def _remotes(hashes: Mapping[str, str], *mirrors: str) -> tuple[Remote, ...]:
-    """Files with their hashes, each to be had from every mirror."""
-    return tuple(Remote(name, known, tuple(f"{url}{name}" for url in mirrors)) for name, known in hashes.items())
+def _remotes(hashes: dict[str, str], *mirrors: str) -> tuple[Remote, ...]:
+    """Files with their SHA-256, each from every mirror."""
+    return tuple(Remote(name, sha256, tuple(f"{url}{name}" for url in mirrors)) for name, sha256 in hashes.items())
 
 
 def _idx_hashes(*sha256: str) -> dict[str, str]:
-    """Of the four files, packed, in the order of `IDX_NAMES`."""
-    return {f"{name}.gz": f"sha256:{known}" for name, known in zip(IDX_NAMES, sha256, strict=True)}
+    return dict(zip(IDX_NAMES, sha256, strict=True))
 
 
 _FROM_TORONTO = "https://www.cs.toronto.edu/~kriz/"
@@ -64,16 +53,12 @@ _ALL = (
     Source(
         name="mnist",
         title="MNIST",
-        class_names=tuple(map(str, range(10))),
         mean=(0.1307,),
         std=(0.3081,),
         num_train=60_000,
         num_mini_train=5_000,
         num_mini_test=1_000,
-        files=IdxFiles(
-            ("mnist", "MNIST/raw", "MNIST", "."),
-            {"0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34": "Fashion-MNIST, not of MNIST"},
-        ),
+        files=IdxFiles(("mnist", "MNIST/raw", "MNIST")),
         remotes=_remotes(
             _idx_hashes(
                 "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -84,23 +69,17 @@ _ALL = (
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
         ),
+        is_embedded=True,
     ),
     Source(
         name="fashion-mnist",
         title="Fashion-MNIST",
-        class_names=(
-            *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-            *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-        ),
         mean=(0.2860,),
         std=(0.3530,),
         num_train=60_000,
         num_mini_train=5_000,
         num_mini_test=1_000,
-        files=IdxFiles(
-            ("fashion-mnist", "FashionMNIST/raw", "FashionMNIST", "."),
-            {"ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2": "MNIST, not of Fashion-MNIST"},
-        ),
+        files=IdxFiles(("fashion-mnist", "FashionMNIST/raw", "FashionMNIST")),
         remotes=_remotes(
             _idx_hashes(
                 "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -111,54 +90,49 @@ _ALL = (
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
         ),
+        is_embedded=True,
     ),
     Source(
         name="cifar10",
         title="CIFAR-10",
-        class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2616),
         num_train=50_000,
         num_mini_train=2_000,
         num_mini_test=500,
         files=CifarFiles(
-            folders=("cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin", "."),
+            name="cifar10",
+            folder="cifar-10-batches-bin",
             archive="cifar-10-binary.tar.gz",
             train_files=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
             test_file="test_batch.bin",
-            label_ranges=(10,),
-            records_per_file=10_000,
         ),
-        remotes=_remotes({"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"}, _FROM_TORONTO),
+        remotes=_remotes(
+            {"cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+            _FROM_TORONTO,
+        ),
     ),
     Source(
         name="cifar100",
         title="CIFAR-100",
-        class_names=tuple(
-            """
-            apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
-            castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin
-            elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard
-            lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear
-            pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal
-            shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank
-            telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm
-            """.split()  # noqa: SIM905 - a hundred names read best as text
-        ),
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2673, 0.2564, 0.2762),
         num_train=50_000,
         num_mini_train=2_000,
         num_mini_test=500,
+        num_classes=100,
         files=CifarFiles(
-            folders=("cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", "."),
+            name="cifar100",
+            folder="cifar-100-binary",
             archive="cifar-100-binary.tar.gz",
             train_files=("train.bin",),
             test_file="test.bin",
-            label_ranges=(20, 100),
+            num_label_bytes=2,
         ),
-        remotes=_remotes({"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"}, _FROM_TORONTO),
-        is_embedded=False,
+        remotes=_remotes(
+            {"cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"},
+            _FROM_TORONTO,
+        ),
     ),
 )
 SOURCES = {source.name: source for source in _ALL}

@@ -7,7 +7,7 @@ Nothing drops out in training, so that all methods of one seed differ only in th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +46,7 @@ def minilm_features(name: str, directory: Path | None) -> tuple[PretrainedFeatur
     parts = []
     for part, some in (("train", train), ("test", test)):
         made_from = (_SHA256, pretrained.tokenizer_hash, NUM_FROZEN, LENGTH, some.texts)
-        features = cached_features(
-            directory, f"{name}-{part}", made_from, lambda texts=some.texts: pretrained.features(texts)
-        )
+        features = cached_features(directory, f"{name}-{part}", made_from, partial(pretrained.features, some.texts))
         parts.append(PretrainedFeatures(features, torch.tensor(some.labels), upper))
     return parts[0], parts[1], num_classes
 

@@ -47,15 +47,16 @@ def cifar100_features(directory: Path | None) -> tuple[PretrainedFeatures, Pretr
 
 def resnet20_top(classes: int) -> nn.Sequential:
     """Return the trained part, (B, 32, 16, 16) to logits (B, classes), with random weights."""
-    return resnet20(classes)[_NUM_FROZEN:]
+    return nn.Sequential(*list(resnet20(classes))[_NUM_FROZEN:])
 
 
 def split_resnet20(whole: nn.Sequential) -> tuple[nn.Sequential, dict[str, torch.Tensor]]:
     """Return the frozen stages, and the weights of the last stage without the head, named as in `resnet20_top`."""
-    trained = nn.Sequential(*whole[_NUM_FROZEN:])
+    stages = list(whole)
+    trained = nn.Sequential(*stages[_NUM_FROZEN:])
     head = len(trained) - 1
     weights = {name: weight for name, weight in trained.state_dict().items() if not name.startswith(f"{head}.")}
-    return nn.Sequential(*whole[:_NUM_FROZEN]).eval(), weights
+    return nn.Sequential(*stages[:_NUM_FROZEN]).eval(), weights
 
 
 @torch.no_grad()

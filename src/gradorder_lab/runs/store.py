@@ -1,7 +1,8 @@
 """Finished runs on disk: one SQLite file that survives a kill at any moment.
 
 One transaction per finished run, in WAL mode: a run is either there with all its rows or not there. The numbers are
-float64, column after column; nothing is pickled.
+float64, column after column; nothing is pickled. One Parquet file per run would be 85,000 files at size "cpu"; the tidy
+Parquet table beside the store is written at the end of a command.
 """
 
 import fcntl
@@ -24,18 +25,16 @@ from gradorder_lab.runs.recipe import Recipe, Rows, Setting, identified
 STORE = "runs.sqlite"
 """The file that an output directory keeps its runs in."""
 
-_FORMAT = 1
-_APPLICATION = 0x67726F72  # "gror", so that another program's file is not taken for ours
-_TABLES = """
-CREATE TABLE IF NOT EXISTS environments (id INTEGER PRIMARY KEY, facts TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS recipes (
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS environments (id INTEGER PRIMARY KEY, facts TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE IF NOT EXISTS recipes (
     id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, revision INTEGER NOT NULL, settings TEXT NOT NULL,
-    UNIQUE (experiment, revision, settings));
-CREATE TABLE IF NOT EXISTS runs (
+    UNIQUE (experiment, revision, settings))""",
+    """CREATE TABLE IF NOT EXISTS runs (
     recipe INTEGER NOT NULL REFERENCES recipes, seed INTEGER NOT NULL,
     environment INTEGER NOT NULL REFERENCES environments, seconds REAL NOT NULL,
-    columns TEXT NOT NULL, numbers BLOB NOT NULL, PRIMARY KEY (recipe, seed)) WITHOUT ROWID;
-"""
+    columns TEXT NOT NULL, numbers BLOB NOT NULL, PRIMARY KEY (recipe, seed)) WITHOUT ROWID""",
+)
 
 
 class StoreError(LabError):
@@ -53,6 +52,11 @@ class StoredRun:
     environment: int
     seconds: float
     rows: Rows
+
+    @property
+    def identity(self) -> str:
+        """Of its recipe."""
+        return identified(self.experiment, self.revision, self.settings)
 
 
 class Store:
@@ -72,7 +76,9 @@ class Store:
         with _named(self.path):
             directory.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-            self._open()
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            for statement in _TABLES:
+                self._connection.execute(statement)
             self._check_contents(environment or {})
 
     def __enter__(self) -> Self:
@@ -93,63 +99,34 @@ class Store:
             values = (*keys, seconds, json.dumps(list(rows)), numbers)
             self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def seeds(self, recipe: Recipe | str) -> set[int]:
+    def seeds(self, recipe: Recipe) -> set[int]:
         """The seeds with which this recipe has been run."""
         query = "SELECT seed FROM runs WHERE recipe = ?"
         with _named(self.path):
             return {seed for (seed,) in self._connection.execute(query, (self._recipe_id(recipe),))}
 
-    def rows(self, recipe: Recipe | str) -> dict[int, Rows]:
-        """The rows of every run of this recipe, or of that with this identity, by seed in increasing order."""
-        query = "SELECT seed, columns, numbers FROM runs WHERE recipe = ? ORDER BY seed"
-        with _named(self.path):
-            found = self._connection.execute(query, (self._recipe_id(recipe),)).fetchall()
-        return {seed: _rows(columns, numbers) for seed, columns, numbers in found}
+    def rows(self, recipe: Recipe) -> dict[int, Rows]:
+        """The rows of every run of this recipe, by seed in increasing order."""
+        known = self._recipe_id(recipe)
+        return {} if known is None else {run.seed: run.rows for run in self._runs(recipe.experiment, known)}
 
-    def environments_of(self, recipe: Recipe | str) -> list[int]:
-        """Where each seed of this recipe was run, in increasing order of the seeds: places in `environments`."""
+    def every_run(self, experiment: str | None = None) -> Iterator[StoredRun]:
+        """All runs of this experiment, or of all, recipe after recipe, those that are no longer known among them."""
+        return self._runs(experiment, None)
+
+    def _runs(self, experiment: str | None, recipe: int | None) -> Iterator[StoredRun]:
         query = (
-            "SELECT (SELECT count(*) FROM environments AS other WHERE other.id < environment) FROM runs"
-            " WHERE recipe = ? ORDER BY seed"
-        )
-        with _named(self.path):
-            return [place for (place,) in self._connection.execute(query, (self._recipe_id(recipe),))]
-
-    def num_runs_of_recipes(self) -> dict[str, int]:
-        """Identity of every recipe that has been run -> with how many seeds."""
-        query = (
-            "SELECT experiment, revision, settings, count(*) FROM runs"
-            " JOIN recipes ON recipes.id = runs.recipe GROUP BY recipes.id"
-        )
-        with _named(self.path):
-            found = self._connection.execute(query).fetchall()
-        return {identified(name, revision, json.loads(text)): number for name, revision, text, number in found}
-
-    def recipes(self) -> list[tuple[str, Mapping[str, Setting]]]:
-        """Experiment and settings of every recipe that has been run, those that are no longer known among them."""
-        query = "SELECT experiment, settings FROM recipes WHERE id IN (SELECT recipe FROM runs) ORDER BY experiment, id"
-        with _named(self.path):
-            return [(name, json.loads(settings)) for name, settings in self._connection.execute(query)]
-
-    def columns(self, experiment: str) -> list[str]:
-        """The columns that rows of this experiment have, in order; not every row need have all."""
-        query = "SELECT DISTINCT columns FROM runs JOIN recipes ON recipes.id = runs.recipe WHERE experiment = ?"
-        with _named(self.path):
-            found = [json.loads(columns) for (columns,) in self._connection.execute(query, (experiment,))]
-        return list(dict.fromkeys(name for columns in found for name in columns))
-
-    def every_run(self, experiment: str) -> Iterator[StoredRun]:
-        """All runs of this experiment, recipe after recipe, those that are no longer known among them."""
-        query = (
-            "SELECT revision, settings, seed, environment, seconds, columns, numbers FROM runs"
-            " JOIN recipes ON recipes.id = runs.recipe WHERE experiment = ? ORDER BY recipe, seed"
+            "SELECT experiment, revision, settings, seed, environment, seconds, columns, numbers FROM runs"
+            " JOIN recipes ON recipes.id = runs.recipe"
+            " WHERE experiment = coalesce(?, experiment) AND recipe = coalesce(?, recipe) ORDER BY recipe, seed"
         )
         with _named(self.path):
             numbers = self._connection.execute("SELECT id FROM environments ORDER BY id").fetchall()
             places = {number: place for place, (number,) in enumerate(numbers)}
-            for revision, settings, seed, environment, seconds, *rows in self._connection.execute(query, (experiment,)):
-                about = (experiment, revision, json.loads(settings), seed, places[environment], seconds)
-                yield StoredRun(*about, _rows(*rows))
+            found = self._connection.execute(query, (experiment, recipe))
+            for name, revision, settings, seed, environment, *rest in found:
+                seconds, *rows = rest
+                yield StoredRun(name, revision, json.loads(settings), seed, places[environment], seconds, _rows(*rows))
 
     def num_runs(self) -> int:
         """How many runs are kept."""
@@ -173,26 +150,6 @@ class Store:
                         "choose another --out"
                     )
 
-    def _open(self) -> None:
-        application, version = (self._pragma(name) for name in ("application_id", "user_version"))
-        if (application, version) == (0, 0) and not self._has_tables():
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            with self._transaction():
-                for statement in _TABLES.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        elif application != _APPLICATION:
-            raise StoreError(f"{self.path} is not a file of gradorder: move it away or choose another --out")
-        elif version != _FORMAT:
-            raise StoreError(f"{self.path} has format {version}, this gradorder reads {_FORMAT}: choose another --out")
-
-    def _pragma(self, name: str) -> int:
-        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-    def _has_tables(self) -> bool:
-        return self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -203,8 +160,8 @@ class Store:
             raise
         self._connection.execute("COMMIT")
 
-    def _recipe_id(self, recipe: Recipe | str, *, insert: bool = False) -> int | None:
-        name, revision, settings = json.loads(recipe if isinstance(recipe, str) else recipe.identity)
+    def _recipe_id(self, recipe: Recipe, *, insert: bool = False) -> int | None:
+        name, revision, settings = json.loads(recipe.identity)
         identity = (name, revision, json.dumps(settings, sort_keys=True))
         if insert:
             self._connection.execute(

@@ -5,6 +5,7 @@ Claims and figures are functions of a summary. It is made from a store, or read 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Self
 
 import numpy as np
@@ -98,12 +99,13 @@ class Summary:
     environments: tuple[Mapping[str, Setting], ...] = field(default=())
 
     @classmethod
-    def of(cls, store: Store, known: Mapping[str, RecipeSummary] | None = None) -> Self:
-        """From the runs that are there; what is `known` of recipes without new runs is not read again."""
-        found = dict(known or {})
-        for identity, num_runs in store.num_runs_of_recipes().items():
-            if identity not in found or len(found[identity].seeds) != num_runs:
-                found[identity] = RecipeSummary.of(store.rows(identity), store.environments_of(identity))
+    def of(cls, store: Store) -> Self:
+        """From the runs that are there."""
+        found = {}
+        for identity, runs in groupby(store.every_run(), key=lambda run: run.identity):
+            of_recipe = list(runs)
+            rows = {run.seed: run.rows for run in of_recipe}
+            found[identity] = RecipeSummary.of(rows, [run.environment for run in of_recipe])
         return cls(found, tuple(store.environments()))
 
     def get(self, recipe: Recipe) -> RecipeSummary | None:

@@ -1,6 +1,6 @@
 """What the referee found: a table for the terminal, and the tables of the documentation."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from statistics import median
 
@@ -62,15 +62,18 @@ def methods_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every method: on how many tasks it is not worse, and on how many it beats a shorter run."""
     head = ("method", "tasks", "cost", "than the whole run", "than a shorter run of the same cost")
     found = judged(trials)
-    return head, [(name, *_counts(found[name], lambda _: True)) for name in REFEREE if name in found]
+    return head, [
+        (name, *_counts(found[name], [trial.task for trial in found[name].trials])) for name in REFEREE if name in found
+    ]
 
 
 def groups_table(trials: Sequence[Trial]) -> TextTable:
     """The default, by groups of tasks."""
     head = ("tasks", "number", "gradients", "than the whole run", "than a shorter run of the same cost")
     judgement = judged(trials)[RECOMMENDED]
-    names = dict.fromkeys(group_of(trial.task) for trial in judgement.trials)
-    return head, [(name, *_counts(judgement, lambda task, name=name: group_of(task) == name)) for name in names]
+    tasks = [trial.task for trial in judgement.trials]
+    names = dict.fromkeys(map(group_of, tasks))
+    return head, [(name, *_counts(judgement, [task for task in tasks if group_of(task) == name])) for name in names]
 
 
 def group_of(task: Task) -> str:
@@ -84,10 +87,9 @@ def group_of(task: Task) -> str:
     return "tables with noisy labels" if task.wrong_labels else "classification of tables"
 
 
-def _counts(judgement: Judgement, is_counted: Callable[[Task], bool]) -> tuple[str, str, str, str]:
-    trials = [trial for trial in judgement.trials if is_counted(trial.task)]
-    names = [trial.task.name for trial in trials]
-    costs = sorted(trial.cost for trial in trials)
+def _counts(judgement: Judgement, tasks: Sequence[Task]) -> tuple[str, str, str, str]:
+    names = [task.name for task in tasks]
+    costs = sorted(trial.cost for trial in judgement.trials if trial.task in tasks)
     return (
         str(len(names)),
         f"{costs[0]:.2f} to {costs[-1]:.2f}" if len(costs) > 1 else f"{costs[0]:.2f}",
@@ -104,8 +106,9 @@ def _told(found: Iterable[str], words: dict[Level, str] | dict[EqualCost, str]) 
 
 def trials_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every trial."""
-    head = ("task", "method", "learning rate", "seeds", "gradients", "cost", "time")
-    head += ("minus random", "than the whole run", "at equal cost", "than a shorter run")
+    spent = ("learning rate", "seeds", "gradients", "cost", "time")
+    found_out = ("minus random", "than the whole run", "at equal cost", "than a shorter run")
+    head = ("task", "method", *spent, *found_out)
     found = judged(trials)
     return head, [
         (

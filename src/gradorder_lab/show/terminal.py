@@ -1,12 +1,10 @@
-"""What the commands print: the verdicts on one screen, tables, the list of experiments."""
+"""What the commands print: the verdicts on one screen, and the list of experiments."""
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
 from gradorder_lab import paper
-from gradorder_lab.figures import Table as TableData
 from gradorder_lab.judge.claims import Claim, Verdict
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.runs.recipe import SIZES, Size
@@ -29,19 +27,14 @@ _MARKS = {
     Verdict.NOT_TESTED: "–",
 }
 
-_FEW_ROWS = 8
-"""Longer tables are for the page."""
-
 _BY_CONSTRUCTION = (
     "On convex problems the shipped runs include the seeds run here, and the number of seeds of size mini was chosen "
     "with those runs in view. So agreement is partly by construction."
 )
 
 
-def show(console: Console, page: Page, size: Size, *, verbose: bool = False) -> None:
+def show(console: Console, page: Page, size: Size) -> None:
     """One screen: every claim here and as shipped, what was not requested, and the answer in three sentences."""
-    if verbose:
-        _show_details(console, page)
     console.print(verdict_table(page), highlight=False)
     told = ["18/22: the claim holds in 18 of the 22 cells (part x reading) that can say something."]
     if page.has_shipped:
@@ -97,38 +90,6 @@ def _not_requested(page: Page, size: Size) -> list[str]:
     claims = [row.claim.name for row in page.claims if not _is_requested(row.claim, page)]
     told = f"Not requested: {', '.join(names)}" + (f" (claims {', '.join(claims)})" if claims else "")
     return [f"{told}. To run them:", f"  gradorder reproduce {' '.join(names)} --size {size}"]
-
-
-def _show_details(console: Console, page: Page) -> None:
-    """The short tables, and every claim in a paragraph."""
-    tables = [block.table for section in page.sections for block in section.blocks if block.table is not None]
-    for one in tables:
-        if is_short(one):
-            console.print(table(one), Padding(escape(one.caption), (0, 0, 1, 0)), highlight=False)
-    for row in page.claims:
-        if row.claim.judged:
-            verdict = escape(row.verdict_text.removeprefix(row.claim.verdict))
-            head = f"[bold]{row.claim.name}[/] {_coloured(row.claim.verdict)}{verdict}. {escape(row.claim.text)}"
-            console.print(head, Padding(escape(row.where), (0, 0, 1, 4)), highlight=False)
-
-
-def is_short(data: TableData) -> bool:
-    """Whether a table is for the terminal: not a long one, nor one without numbers, nor one of settings."""
-    has_numbers = any(cell not in {"-", "–", ""} for row in data.rows for cell in row[data.num_labels :])
-    return len(data.rows) <= _FEW_ROWS and has_numbers and not data.name.endswith("-settings")
-
-
-def table(data: TableData) -> Table:
-    """A table of the page, for the terminal."""
-    shown = Table(title=escape(data.title), title_justify="left", box=None, padding=(0, 1))
-    for number, name in enumerate(data.header):
-        is_label = number < data.num_labels
-        shown.add_column(
-            escape(name.replace("accuracy", "acc.")), justify="left" if is_label else "right", no_wrap=is_label
-        )
-    for row in data.rows:
-        shown.add_row(*map(escape, row))
-    return shown
 
 
 def _coloured(verdict: Verdict) -> str:

@@ -48,6 +48,20 @@ def test_a_sample_has_an_interval_that_holds_the_share():
     assert held >= 35
 
 
+def test_the_interval_holds_the_share_also_if_few_examples_have_most_of_the_loss():
+    """Then the mean of a sample, and with it the bound of the rule, is uncertain."""
+    losses = torch.exp(2 * torch.randn(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    dataset = TensorDataset(losses, torch.zeros(4000))
+    exact = 0.75 * float((losses < losses.mean() / 4).double().mean())
+    held = 0
+    for seed in range(60):
+        settings = {"losses": lambda model, batch: model(batch[0]), "num_examples": 200, "seed": seed}
+        skipped = go.advise(Logits(), dataset, **settings).skipped
+        assert skipped.low < skipped.value < skipped.high
+        held += skipped.low <= exact <= skipped.high
+    assert held >= 54
+
+
 def test_labels_that_look_wrong():
     assert go.advise(Logits(), dataset_with(LOSSES)).mislabelled.value == pytest.approx(0.1)
     untrained = dataset_with([math.log(4)] * 1000)

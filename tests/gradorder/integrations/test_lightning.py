@@ -346,6 +346,71 @@ def test_without_a_number_of_epochs_the_sampler_ends_the_run(tmp_path):
     resumed.lengths, resumed.num_validations = [0] * 100, [0] * 100
     fit(resumed, max_epochs=-1, checkpoint=saves.saved[step - 1])
     assert resumed.batches == module.batches[step:]
+    assert resumed.rates == pytest.approx(module.rates[step:])
+    over = Recommended()
+    over.lengths, over.num_validations = [0] * 100, [0] * 100
+    fit(over, max_epochs=-1, checkpoint=saves.saved[-1])
+    assert over.batches == []
+    with pytest.raises(ValueError, match=r"max_epochs must be -1.*got max_epochs=4.*Use Trainer\(max_epochs=-1\)"):
+        fit(Recommended(), checkpoint=saves.saved[reference.STEPS[0]])
+
+
+def test_after_lightnings_own_checkpoint_of_the_last_epoch_nothing_is_left(tmp_path):
+    def shuffled():
+        module = Module()
+        module.settings = {"ordering": go.Shuffled(), "epochs": 2}
+        return module
+
+    saves, straight = ModelCheckpoint(tmp_path, "last"), shuffled()
+    fit(straight, max_epochs=-1, callbacks=[saves], enable_checkpointing=True)
+    assert len(straight.batches) == 2 * 6
+    resumed = shuffled()
+    fit(resumed, max_epochs=-1, checkpoint=tmp_path / "last.ckpt")
+    assert resumed.batches == []
+
+
+def test_steps_of_the_trainer_end_a_run_before_the_sampler_does():
+    module = Module()
+    module.settings |= {"epochs": 1}
+    fit(module, max_epochs=None, max_steps=9)  # Lightning makes max_epochs=-1 of it
+    assert len(module.batches) == 9
+
+
+def test_limited_batches_where_only_complete_epochs_end_the_run_are_refused():
+    with pytest.raises(ValueError, match=r"limit_train_batches must be 1\.0 with max_epochs=-1.*got 3.*Set max_epochs"):
+        fit(Recommended(), max_epochs=-1, limit_train_batches=3)
+
+
+def test_a_schedule_of_a_run_that_the_sampler_ends_has_its_steps():
+    module = Module(schedules=True)
+    module.settings |= {"epochs": reference.EPOCHS}
+    trainer = fit(module, max_epochs=-1)
+    assert trainer.estimated_stepping_batches == module.scheduler.last_epoch == sum(reference.STEPS)
+
+    class Cosine(Module):
+        """With an infinite estimate, its learning rate would never change."""
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=reference.LR)
+            steps = self.trainer.estimated_stepping_batches
+            scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
+            return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+    cosine = Cosine()
+    cosine.settings |= {"epochs": reference.EPOCHS}
+    with pytest.raises(ValueError, match=r"estimated_stepping_batches is inf, but the run will have 18 steps"):
+        fit(cosine, max_epochs=-1, trainer_class=Trainer)
+
+
+def test_a_run_whose_sampler_was_started_needs_no_number_of_epochs():
+    class Started(Recommended):
+        def train_dataloader(self):
+            loader = super().train_dataloader()
+            self.sampler.start_run()
+            return loader
+
+    with pytest.raises(ValueError, match=r"max_epochs must be -1"):
+        fit(Started())
 
 
 # ------------------------------------------------------------------------------------------------ refusals

@@ -352,13 +352,70 @@ def test_the_logs_tell_which_part_of_the_examples_an_epoch_visits(tmp_path):
     assert not any("gradorder/kept" in entry for entry in trainer.state.log_history if "loss" not in entry)
 
 
-@pytest.mark.parametrize(("settings", "steps"), [({}, 6 + 4), ({"max_steps": 12}, 12)], ids=str)
-def test_the_sampler_may_end_the_run_before_its_epochs_are_over(tmp_path, monkeypatch, settings, steps):
-    is_over = property(lambda sampler: sampler.epoch == 1 and sampler.steps_left == 0)
-    monkeypatch.setattr(go.OrderedSampler, "is_over", is_over)
-    trainer = trainer_for(tmp_path, rescores=False, save_strategy="epoch", **settings)
-    assert trainer.batches == plain(rescores=False)[0][:steps]
-    assert (tmp_path / "checkpoint-10").exists()
+def started(dataset, batch_size):
+    sampler = go.recommended(dataset, batch_size, epochs=EPOCHS)
+    sampler.start_run()
+    return sampler
+
+
+def until_its_end(folder, **settings):
+    return trainer_for(folder, rescores=False, record=learned, order=started, lr_scheduler_type="linear", **settings)
+
+
+def expected_run():
+    """The batches of `sampler.run()`, and the progress after each of them."""
+    data, sampler = Sentences(), go.recommended(SIZE, BATCH, epochs=EPOCHS)
+    batches, progress = [], []
+    for epoch in sampler.run():
+        for examples in sampler.loader(collate_fn=list):
+            sampler.step(learned({"input_ids": data.tokens[examples]}, None))
+            batches.append((epoch, examples))
+            progress.append(sampler.progress)
+    return batches, progress
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_a_run_that_the_sampler_ends_is_that_of_plain_torch(tmp_path, accumulation):
+    settings = {"save_strategy": "steps", "save_steps": 100, "gradient_accumulation_steps": accumulation}
+    trainer = until_its_end(tmp_path, **settings)
+    batches, progress = expected_run()
+    assert batches[-1][0] >= EPOCHS  # more epochs than the trainer's, each of them shorter
+    assert trainer.batches == batches
+    assert trainer.rates[-1] == 0.0
+    if accumulation == 1:
+        assert trainer.rates == pytest.approx([0.05 * (1 - part) for part in progress])
+    assert trainer.state.max_steps == trainer.state.global_step
+    assert (tmp_path / f"checkpoint-{trainer.state.global_step}").exists()  # as Trainer saves after its last step
+
+
+def test_a_run_that_the_sampler_ends_may_have_more_steps_than_complete_epochs(tmp_path, monkeypatch):
+    monkeypatch.setattr(Watched, "_num_updates", lambda self, epoch: 1)
+    assert until_its_end(tmp_path).batches == expected_run()[0]
+
+
+@pytest.mark.parametrize("left", [0, 1, 4])
+def test_a_run_that_the_sampler_ends_is_resumed_to_the_same_end(tmp_path, left):
+    straight = until_its_end(tmp_path, save_strategy="steps", save_steps=1)
+    step = straight.state.global_step - left
+    resumed = until_its_end(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}")
+    assert resumed.batches == straight.batches[step:]
+    assert resumed.rates == pytest.approx(straight.rates[step:])
+    with pytest.raises(ValueError, match=r"order must call start_run\(\)"):
+        without_a_budget(tmp_path, checkpoint=tmp_path / f"checkpoint-{step}")
+
+
+def test_a_run_has_one_end(tmp_path):
+    with pytest.raises(ValueError, match=r"max_steps must not be given if order calls start_run.*got 8"):
+        until_its_end(tmp_path, max_steps=8)
+    without_a_budget(tmp_path, save_strategy="steps", save_steps=3)
+    with pytest.raises(ValueError, match=r"order must not call start_run\(\)"):
+        until_its_end(tmp_path, checkpoint=tmp_path / "checkpoint-3")
+
+
+def test_a_run_of_unknown_length_saves_its_last_step(tmp_path):
+    trainer = without_a_budget(tmp_path, save_strategy="steps", save_steps=100)
+    assert trainer.state.max_steps == trainer.state.global_step < EPOCHS * 6
+    assert (tmp_path / f"checkpoint-{trainer.state.global_step}").exists()
 
 
 def test_with_max_steps_epochs_are_not_compared(tmp_path):

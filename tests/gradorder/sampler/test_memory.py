@@ -20,7 +20,9 @@ def test_scores_on_an_accelerator_wait_until_they_are_settled():
     with pytest.raises(go.NonFiniteScoresError, match=r"1 of 2.*examples 0"):
         memory.settle()
     memory.remember(np.array([2, 0]), torch.tensor([1.0, 3.0]).as_subclass(OnAccelerator))
-    memory.remember(np.array([1]), torch.tensor([2.0]).as_subclass(OnAccelerator))
+    later = torch.tensor([2.0]).as_subclass(OnAccelerator)
+    memory.remember(np.array([1]), later)
+    later.zero_()  # as a buffer that is used again
     memory.settle()
     known = memory.known()
     assert known[:3].tolist() == [3.0, 2.0, 1.0]
@@ -86,7 +88,7 @@ def test_what_is_remembered_is_not_what_the_caller_changes_later():
 
 
 @pytest.mark.parametrize("where", ["accelerator", "several processes"])
-def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_of_batches(where, monkeypatch):
+def test_what_waits_is_never_more_than_two_scores_per_example_and_a_fixed_number_of_batches(where, monkeypatch):
     monkeypatch.setattr(memory_module, "_MAX_PENDING", 20)
     generator = torch.Generator().manual_seed(0)
     together = where == "several processes"
@@ -99,8 +101,8 @@ def test_what_waits_is_never_more_than_one_score_per_example_and_a_fixed_number_
         memory.remember(indices.numpy(), scores if together else scores.as_subclass(OnAccelerator))
         expected[indices] = scores
         most = max(most, sum(len(each[2]) for each in memory._pending))
-        assert len(memory._pending) < 20
-    assert most <= 30 + 19 * 7
+        assert len(memory._pending) < 20 + 3  # and what was merged
+    assert most <= 2 * 30 + 20 * 7
     _, where_to, scores = memory._merge()
     assert sorted(where_to) == list(range(30))
     assert torch.equal(scores.as_subclass(torch.Tensor), expected[torch.from_numpy(where_to)])

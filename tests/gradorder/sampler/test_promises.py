@@ -42,11 +42,11 @@ PRUNING = (go.Unlearned, go.InfoBatch)
 def runs(draw, rules):
     """The settings of a sampler that its constructor accepts."""
     rule = draw(st.sampled_from(rules))
-    size, ranks = draw(st.integers(1, 60)), draw(st.integers(1, 4))
+    size, ranks, ranks_later = draw(st.integers(1, 60)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
     prunes = isinstance(rule, PRUNING) or isinstance(getattr(rule, "inner", None), PRUNING)
     settings = {
         "dataset_or_length": size,
-        "batch_size": ranks * draw(st.integers(1, 12)),
+        "batch_size": math.lcm(ranks, ranks_later) * draw(st.integers(1, 6)),
         "ordering": rule,
         "labels": draw(st.none() | st.lists(st.integers(0, 3), min_size=size, max_size=size)),
         "keep": 1.0 if prunes else draw(st.sampled_from([1.0, 0.7, 0.5, 1 / 3])),
@@ -56,10 +56,11 @@ def runs(draw, rules):
         "epochs": EPOCHS,
     }
     try:
-        go.OrderedSampler(**settings, num_replicas=ranks, rank=0)
+        for number in (ranks, ranks_later):
+            go.OrderedSampler(**settings, num_replicas=number, rank=0)
     except ValueError:
         assume(False)
-    return settings, ranks
+    return settings, ranks, ranks_later
 
 
 def losses_of(size, epoch, hard):
@@ -69,8 +70,8 @@ def losses_of(size, epoch, hard):
     )
 
 
-def visited(settings, ranks, hard, resumes_at=None):
-    """The examples of every epoch, over all ranks; the run may be resumed with another number of ranks."""
+def visited(settings, ranks, ranks_later, hard, resumes_at=None):
+    """The examples of every epoch, over all ranks; the run is resumed with another number of ranks."""
     samplers = [go.OrderedSampler(**settings, num_replicas=ranks, rank=rank) for rank in range(ranks)]
     epochs = []
     for epoch in range(EPOCHS):
@@ -86,19 +87,21 @@ def visited(settings, ranks, hard, resumes_at=None):
         epochs.append(set(seen))
         if epoch == resumes_at:
             state = samplers[0].state_dict()
-            samplers = [go.OrderedSampler(**settings, num_replicas=ranks, rank=rank) for rank in range(ranks)]
+            samplers = [go.OrderedSampler(**settings, num_replicas=ranks_later, rank=r) for r in range(ranks_later)]
             for sampler in samplers:
                 sampler.load_state_dict(state)
+                assert list(sampler) == []  # the epoch was over
+            assert set(seen) <= {index for sampler in samplers for index in sampler}
     return epochs
 
 
 @few
 @given(run=runs(list(PROMISING)), hard=st.integers(0, 2**12 - 1), resumes_at=st.none() | st.integers(0, EPOCHS - 1))
 def test_every_example_is_visited_in_time(run, hard, resumes_at):
-    settings, ranks = run
+    settings, *ranks = run
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        epochs = visited(settings, ranks, hard, resumes_at)
+        epochs = visited(settings, *ranks, hard, resumes_at)
     everyone, every = set(range(settings["dataset_or_length"])), PROMISING[settings["ordering"]]
     for start in range(settings["start_epoch"], EPOCHS - every + 1):
         assert set().union(*epochs[start : start + every]) == everyone, f"epochs {start} to {start + every - 1}"
@@ -134,3 +137,24 @@ def test_classes_that_take_turns_do_not_come_back_class_by_class(num_classes):
         sampler.set_epoch(epoch, scores=scores)
         counts = torch.bincount(torch.tensor(list(sampler)) % num_classes, minlength=num_classes)
         assert counts.max() < 1.25 * counts.min()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_a_state_with_a_short_last_batch_is_resumed_with_more_processes(ranks):
+    """The last batch has one example; skipped examples fill it, so that every process has one."""
+    settings = {"dataset_or_length": 120, "batch_size": 12, "ordering": go.Unlearned()}
+    for num_hard in range(10, 60):
+        sampler = go.OrderedSampler(**settings)
+        sampler.set_epoch(1, scores=torch.where(torch.arange(120) < num_hard, 2.0, 0.001))
+        if len(sampler) % 12 == 1:
+            break
+    state, sequence = sampler.state_dict(), list(sampler)
+    assert len(sequence) % 12 == 1
+    resumed = [go.OrderedSampler(**settings, num_replicas=ranks, rank=rank) for rank in range(ranks)]
+    for each in resumed:
+        each.load_state_dict(state)
+    slices = [list(BatchSampler(each, each.loader_batch_size, drop_last=False)) for each in resumed]
+    assert {len(each) for each in slices} == {len(sequence) // 12 + 1}
+    batches = [sum(parts, []) for parts in zip(*slices, strict=True)]
+    assert sum(batches, [])[: len(sequence)] == sequence
+    assert len(batches[-1]) == len(set(batches[-1])) == ranks

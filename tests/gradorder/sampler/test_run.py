@@ -135,6 +135,37 @@ def test_the_summary_counts_visited_and_skipped_examples(capsys):
     assert summary.kept + summary.skipped == pytest.approx(1)
     assert 0 < summary.seconds < 60
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == len(visited) - 1  # epoch 0 is planned when the sampler is built
-    assert str(len(visited[1])) in printed[0]
+    assert len(printed) == len(visited)
+    assert str(len(visited[0])) in printed[0]
+    assert str(len(visited[1])) in printed[1]
     assert str(SIZE) in str(summary)
+
+
+def test_the_learning_rate_ends_at_its_final_value():
+    sampler = go.recommended(SIZE, BATCH, epochs=6)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    scheduler = go.ProgressLR(optimizer, sampler)
+    rates = []
+    for epoch in sampler.run():
+        for batch in sampler.loader():
+            optimizer.step()
+            sampler.step(losses_of(batch, epoch, 8, 1000))
+            scheduler.step()
+            rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == sorted(rates, reverse=True)
+    assert len(rates) < 6 * SIZE // BATCH
+    assert rates[-1] == pytest.approx(0, abs=1e-12)
+
+
+@given(unit=st.integers(-20, 20), **runs)
+def test_a_unit_that_is_a_power_of_two_changes_no_bit_of_a_run(unit, fitted, returns, epochs):
+    def visited(factor):
+        sampler, seen = go.recommended(SIZE, BATCH, epochs=epochs), []
+        for epoch in sampler.run():
+            for batch in sampler.loader():
+                noise = torch.sin(batch * 7.0 + epoch) ** 2 / 3
+                sampler.step(factor * (noise + losses_of(batch, epoch, fitted, returns)))
+                seen += batch.tolist()
+        return seen
+
+    assert visited(2.0**unit) == visited(1.0)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from addresses import without_address
-from hypothesis import given
-from hypothesis import strategies as st
 from states import saved_and_loaded
 from torch.utils.data import BatchSampler
 
 import gradorder as go
+from gradorder.sampler import compact
 
 SIZE, BATCH, EPOCHS = 22, 4, 4
 LABELS = [i % 3 for i in range(SIZE)]
@@ -151,33 +150,6 @@ def test_resumed_steps_go_on_counting():
         resumed.step()
 
 
-@given(before=st.sampled_from([1, 2, 4]), after=st.sampled_from([1, 2, 4]), stop=st.integers(0, 5))
-def test_resuming_on_another_number_of_processes(before, after, stop):
-    def ranks(count):
-        made = [
-            go.OrderedSampler(24, 4, ordering=go.Descending(), num_replicas=count, rank=rank) for rank in range(count)
-        ]
-        for sampler in made:
-            sampler.set_epoch(0, scores=torch.arange(24.0))
-        return made
-
-    def global_batches(samplers):
-        parts = [list(BatchSampler(s, s.loader_batch_size, drop_last=False)) for s in samplers]
-        return [sum(slices, []) for slices in zip(*parts, strict=True)]
-
-    old = ranks(before)
-    for sampler in old:
-        iterator = iter(sampler)
-        for _ in range(stop):
-            [next(iterator) for _ in range(sampler.loader_batch_size)]
-            sampler.step()
-    states = [saved_and_loaded(sampler.state_dict()) for sampler in old]
-    fresh = ranks(after)
-    for sampler in fresh:
-        sampler.load_state_dict(states[0])
-    assert global_batches(fresh) == global_batches(ranks(1))[stop:]
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [({"num_examples": 23}, "num_examples=22.*23"), ({"batch_size": 5}, "batch_size=4.*5"), ({"seed": 1}, "seed=0.*1")],
@@ -254,3 +226,60 @@ def test_the_order_that_flip_flop_replays_is_validated(indices):
     sampler.set_epoch(0, scores=given_scores(0))
     with pytest.raises(ValueError, match="FlipFlop"):
         new(settings).load_state_dict({**sampler.state_dict(), "carried_indices": indices})
+
+
+# Large sequences ------------------------------------------------------------------------------------------------------
+
+DRAWN = [
+    {"ordering": go.Shuffled()},
+    {"ordering": go.Shuffled(), "labels": LABELS, "drop_last": True},
+    {"ordering": go.Unlearned(), "start_epoch": 1},
+    {"ordering": go.Unlearned(), "start_epoch": 1, "labels": LABELS},
+]
+
+
+def fitted(epoch, batch):
+    return torch.tensor([2.0 if i % 3 == 0 else 0.01 for i in batch]) + 0.0 * epoch
+
+
+@pytest.mark.parametrize("settings", [*SETTINGS, *DRAWN], ids=without_address)
+@may_lack_scores
+def test_a_large_sequence_is_drawn_again(settings, monkeypatch):
+    """Or saved, if the seed and the visited examples do not determine it."""
+    monkeypatch.setattr(compact, "LARGE", 0)
+    straight, _ = run(new(settings))
+    for stop in range(1, len(straight) + 1):
+        seen, state = run(new(settings), stop_after=stop)
+        assert ("visited" in state) != ("sequence" in state)
+        assert "visited" in state or settings not in DRAWN
+        resumed = new(settings)
+        resumed.load_state_dict(state)
+        assert seen + run(resumed, first_epoch=resumed.epoch)[0] == straight, f"stopped after {stop} steps"
+
+
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_the_default_saves_few_bytes_per_example(labels, monkeypatch):
+    monkeypatch.setattr(compact, "LARGE", 0)
+    size = 9000
+    sampler = go.recommended(size, 100, epochs=5, labels=None if labels is None else [i % 3 for i in range(size)])
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        for batch in sampler.loader():
+            sampler.step(fitted(epoch, batch))
+    assert len(sampler) < 0.6 * size
+    tensors = [value for value in sampler.state_dict().values() if isinstance(value, torch.Tensor)]
+    assert sum(each.numel() * each.element_size() for each in tensors) < 4.5 * size
+
+
+def test_a_sequence_that_cannot_be_drawn_again_is_refused(monkeypatch):
+    monkeypatch.setattr(compact, "LARGE", 0)
+    settings = {"ordering": go.Shuffled(), "labels": LABELS}
+    state = new(settings).state_dict()
+    with pytest.raises(ValueError, match="labels"):
+        new({"ordering": go.Shuffled()}).load_state_dict(state)
+    bad = [torch.zeros_like(state["visited"]), state["visited"][:1], state["visited"].int(), None]
+    for entries in [{"visited": each} for each in bad] + [{"fingerprint": 0}, {"epoch": -1}, {"epoch": 1}]:
+        with pytest.raises(ValueError, match="state"):
+            new(settings).load_state_dict({**state, **entries})
+    with pytest.raises(ValueError, match="seed=0"):
+        go.OrderedSampler(SIZE, BATCH, **settings, seed=1).load_state_dict(state)

@@ -146,12 +146,12 @@ def test_a_method_that_leaves_one_example_of_a_batch_says_so_in_one_line(asked):
     task = command.planned(asked("normed")).task
     run = plain(task).start(0, Workspace(data=Path("own.npz")))
     run.update(run.train.batch([0, 1]), None, 0.1)
-    with pytest.raises(LabError, match="the network cannot be trained on a batch of one example: Expected more than 1"):
+    with pytest.raises(LabError, match="batch of one example"):
         run.update(run.train.batch([0]), None, 0.1)
 
 
 def test_too_few_examples_to_choose_a_step_size_by(asked, tmp_path):
     x, y = np.zeros((4, 12), np.float32), np.arange(4) % 2
     np.savez("own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    with pytest.raises(LabError, match=r"x_train must hold enough examples to choose a step size by .* got 4"):
+    with pytest.raises(LabError, match=r"x_train .* got 4"):
         command.compare(asked(), tmp_path / "out")

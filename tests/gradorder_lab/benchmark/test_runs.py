@@ -13,6 +13,7 @@ from trainings import plain, split_of
 import gradorder as go
 from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.recipe import CompareRecipe
+from gradorder_lab.benchmark.rows import BENCHMARK_RESULTS, read_rows
 from gradorder_lab.benchmark.running import compared, in_random_order
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.commands import compare as command
@@ -255,14 +256,13 @@ def test_the_command_probes_compares_and_prints(own_task, tmp_path, capsys):
     settings = command.ComparisonRequest(own_task, methods=(FIXED_BUDGET,), budgets=(0.8,), seeds=2)
     command.compare(settings, tmp_path)
     told = capsys.readouterr().out
-    assert "expected from this probe" in told
-    assert re.search(r"\d+ trainings to search step sizes and \d+ that count: \d+ times plain training", told)
-    assert re.search(r"which takes [\d.]+ (s|min); all about [\d.]+ (s|min) with --jobs 1", told)
+    assert re.search(r"all about [\d.]+ (s|min)", told)
     assert "own: runs that count" in told
     assert "target" in told
     assert FIXED_BUDGET in told
     assert "random reshuffling" in told
-    assert "took 8 trainings, 0 to search step sizes and 8 that count: " in " ".join(told.split())
+    assert "8 trainings" in " ".join(told.split())
+    assert len(read_rows(tmp_path / BENCHMARK_RESULTS)) == 8
     assert f"Page: {tmp_path / 'compare.html'}" in told
     page = html.unescape((tmp_path / "compare.html").read_text())
     assert answer_of(told) in page
@@ -285,7 +285,7 @@ def test_a_directory_may_hold_more_than_is_asked_for(own_task, tmp_path, capsys)
     assert "; 1 are there already" in told  # plain training with seed 0
     assert "shuffle once" not in told
     assert "2 seeds" in told
-    assert "took 8 trainings, 0 to search" in told
+    assert "8 trainings" in told
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_a_broken_file_is_refused_in_one_line(own_file, tmp_path, kept):
     [
         ("terrain", None, 0.1),
         ("fashion-mnist-mini", None, 0.1),
-        ("cifar10-mini", None, 0.5),
+        ("cifar10", None, 0.5),
         ("sst2", None, 0.5),
         ("mine.npz", None, 0.1),
         ("mine.npz", "mine:losses", 1.0),
@@ -404,7 +404,7 @@ def test_a_changed_file_or_network_is_another_task(own_task, own_file, tmp_path,
     with np.load(own_file) as file:
         np.savez(copy, **{**file, "x_train": file["x_train"] + 1})
     assert command.planned(asked).task.data != first.data
-    with pytest.raises(LabError, match=rf"must be in the file that was named with --data, but {copy} is another one"):
+    with pytest.raises(LabError, match="is another one"):
         split_of(first, copy, validates=True)
 
 
@@ -421,7 +421,7 @@ def test_the_same_data_at_another_place_have_the_same_rows(own_task, own_file, t
 
 
 def test_flips_are_the_same_for_every_method_and_change_what_is_learned():
-    still = Task("images", "cifar10-mini", "strided", epochs=1)
+    still = Task("images", "fashion-mnist-mini", "7-layer", epochs=1)
     flipped, again, unflipped = (plain(one).start(0) for one in (replace(still, flips=True),) * 2 + (still,))
     assert unflipped.augmentation is None
     seen = [run.train.batch(range(40), run.augmentation(3))[0] for run in (flipped, again)]

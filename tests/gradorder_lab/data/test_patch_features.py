@@ -51,7 +51,7 @@ def test_whitened_patches_have_no_preferred_direction():
 
 def test_train_is_standardised_and_test_by_the_same_numbers(monkeypatch):
     labels = torch.arange(40) % 2
-    sets = [ImageDataset(images(40, seed), labels, ("a", "b"), (0.5,) * 3, (0.2,) * 3) for seed in (0, 1)]
+    sets = [ImageDataset(images(40, seed), labels, 2, (0.5,) * 3, (0.2,) * 3) for seed in (0, 1)]
     monkeypatch.setattr(patch_features, "load", lambda *_, **__: sets)
     train, test, num_classes = cifar10_features.__wrapped__(None)
     assert num_classes == 2

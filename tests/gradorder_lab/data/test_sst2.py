@@ -45,11 +45,9 @@ def test_rare_words_share_a_number(directory, monkeypatch):
 
 def test_a_missing_file_is_said_with_its_place(directory):
     (directory / "sst2" / "dev.tsv.xz").unlink()
-    with pytest.raises(
-        DatasetNotFoundError, match=rf"sst2/dev.tsv was not found: put .* into {directory}/sst2/dev.tsv"
-    ):
+    with pytest.raises(DatasetNotFoundError, match=rf"{directory}/sst2/dev.tsv"):
         sst2.sst2(directory)
-    with pytest.raises(DatasetNotFoundError, match=r"into DIR/sst2/train.tsv"):
+    with pytest.raises(DatasetNotFoundError, match=r"DIR/sst2/train\.tsv"):
         sst2.sst2(None)
 
 

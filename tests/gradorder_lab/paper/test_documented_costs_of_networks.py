@@ -1,7 +1,6 @@
 """docs/neural.md says what results/neural_training.csv and results/epoch_diagnostics.csv hold."""
 
 import csv
-import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -79,20 +78,3 @@ def test_short_last_batches():
         )
         expected = [after["last_batch"], after["last_score"], before["test_accuracy"], after["test_accuracy"]]
         assert cells == expected
-
-
-def test_what_the_text_says_of_the_tenths():
-    text = " ".join(DOCUMENT.split())
-    whole = rows("epoch_diagnostics.csv", examples="60000")
-    random_largest = max(float(row["largest_class"]) for row in whole if row["way"] == "random")
-    sorted_largest = max(float(row["largest_class"]) for row in whole if row["way"] != "random")
-    assert f"no class has more than {sorted_largest:.2f} of one (random: up to {random_largest:.2f})" in text
-    contiguous = {(row["epoch"], row["tenth"]): row for row in whole if row["way"] == "contiguous"}
-    ink = [round(float(contiguous["0", tenth]["ink"])) for tenth in ("1", "10")]
-    assert f"the ink falls from {ink[0]} to {ink[1]}" in text
-    assert f"ends at {contiguous['0', '10']['test_accuracy']}%" in text
-    best = [max(float(contiguous[epoch, str(t)]["test_accuracy"]) for t in range(1, 11)) for epoch in "12"]
-    ends = [float(contiguous[epoch, "10"]["test_accuracy"]) for epoch in "12"]
-    assert re.search(
-        rf"\({best[0]:.1f}% and {best[1]:.1f}%\), the end is lower \({ends[0]:.1f}% and {ends[1]:.1f}%\)", text
-    )

