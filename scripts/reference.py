@@ -168,7 +168,7 @@ def messages() -> list[Message]:
 
 
 def _messages_of(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of every message that this function gives. A message that is passed on has no text."""
+    """Yield kind and text of every message that this function gives, except those that it only passes on."""
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             kind = getattr(node.exc.func, "id", "")
@@ -203,7 +203,7 @@ INTERNAL = {"norms.isolation._vectorized"}
 REMEDIES: Mapping[str, tuple[str, str]] = {
     "checks.map_style_length": (
         "The dataset is a stream or has no length, so its examples have no indices to order.",
-        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch, for example with `KeepHardest`.",
+        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch: `KeepHardest`.",
     ),
     "errors.of": (
         "The loss of some examples is NaN or infinite. `num_bad` and `first_indices` of the error say which.",
