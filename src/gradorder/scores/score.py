@@ -102,8 +102,8 @@ class LogitError:
     """The norm of the cross-entropy gradient at the logits: ||softmax(z) - onehot(y)||_2.
 
     It is the paper's score for large networks ("predicted worst first"). If an example has several targets (logits
-    (B, C, T), targets (B, T)), it is the norm of the gradient of their mean loss, without targets equal to -100. Targets
-    may be class probabilities.
+    (B, C, T), targets (B, T)), it is the norm of the gradient of their mean loss, without targets equal to -100.
+    Targets may be class probabilities.
 
     Needs: logits, and class indices or probabilities.
 
