@@ -89,7 +89,10 @@ def _sentence(text: str) -> str:
 def _ordering_row(kind: type[Ordering]) -> list[str]:
     if "\nNeeds: " in (inspect.getdoc(kind) or ""):
         return _row(kind, "orderings")
-    return _row(kind, "orderings", "Scores." if kind.needs_scores else "Nothing.")
+    needs_scores: object = kind.needs_scores
+    if not isinstance(needs_scores, bool):
+        raise TypeError(f"{kind.__name__} must say in its docstring what it needs: that depends on its arguments")
+    return _row(kind, "orderings", "Scores." if needs_scores else "Nothing.")
 
 
 # Costs --------------------------------------------------------------------------------------------------------------
