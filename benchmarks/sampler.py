@@ -223,8 +223,10 @@ def main() -> None:
         print(flush=True)
         rows.append({**row, "threads": THREADS, "machine": machine(), "torch": torch.__version__})
     with RESULTS.open(newline="") as file:
-        earlier = {int(row["examples"]): row for row in csv.DictReader(file)}
-    write(list((earlier | {row["examples"]: earlier.get(row["examples"], {}) | row for row in rows}).values()))
+        kept: dict[str, dict[str, object]] = {row["examples"]: dict(row) for row in csv.DictReader(file)}
+    for row in rows:
+        kept.setdefault(str(row["examples"]), {}).update(row)
+    write(list(kept.values()))
     print(f"\nwritten to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
 
 

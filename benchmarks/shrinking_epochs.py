@@ -3,8 +3,8 @@
     python benchmarks/shrinking_epochs.py    # writes results/shrinking_epochs.csv, in seconds
 
 A small network learns the handwritten digits that come with scikit-learn. A row of the CSV is an epoch. The column
-`visits` shows the first examples of the dataset: "v" for visited, "s" for skipped, "r" for visited after a skip in the
-epoch before.
+`visits` shows the first examples of the dataset: "v" for visited, "s" for skipped, "r" for visited again after the
+epoch before had skipped it.
 """
 
 import csv

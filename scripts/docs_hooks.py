@@ -30,17 +30,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:  # noqa: ANN401 - what mkd
     return _MARK.sub(lambda found: _KINDS[found[1]](found[2]), markdown)
 
 
-def _listed(module: str) -> list[tuple[str, bool]]:
-    """The classes that a module lists, and whether each is a rule to be used as it is; what rules are made of first."""
+def _api(module: str) -> str:
+    """Return an entry for every class that a module lists: base classes and their arguments first, then the rules."""
     found = importlib.import_module(module)
     classes = {name: getattr(found, name) for name in found.__all__}
     bases = tuple(each for each in classes.values() if inspect.isabstract(each))
-    rules = {name: issubclass(each, bases) and not inspect.isabstract(each) for name, each in classes.items()}
-    return sorted(rules.items(), key=lambda one: one[1])
-
-
-def _api(module: str) -> str:
-    return "\n\n".join(f"::: gradorder.{name}" for name, _ in _listed(module))
+    is_rule = {name: issubclass(each, bases) and not inspect.isabstract(each) for name, each in classes.items()}
+    return "\n\n".join(f"::: gradorder.{name}" for name in sorted(classes, key=is_rule.__getitem__))
 
 
 def _table(name: str) -> str:

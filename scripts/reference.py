@@ -89,7 +89,10 @@ def _sentence(text: str) -> str:
 def _ordering_row(kind: type[Ordering]) -> list[str]:
     if "\nNeeds: " in (inspect.getdoc(kind) or ""):
         return _row(kind, "orderings")
-    return _row(kind, "orderings", "Scores." if kind.needs_scores else "Nothing.")
+    needs_scores: object = kind.needs_scores
+    if not isinstance(needs_scores, bool):
+        raise TypeError(f"{kind.__name__} must say in its docstring what it needs: that depends on its arguments")
+    return _row(kind, "orderings", "Scores." if needs_scores else "Nothing.")
 
 
 # Costs --------------------------------------------------------------------------------------------------------------
@@ -204,7 +207,7 @@ INTERNAL = {"norms.isolation._vectorized"}
 REMEDIES: Mapping[str, tuple[str, str]] = {
     "checks.map_style_length": (
         "The dataset is a stream or has no length, so its examples have no indices to order.",
-        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch: `KeepHardest`.",
+        "Add `__len__`, or make it a list if it fits into memory. Otherwise select within each batch (`KeepHardest`).",
     ),
     "errors.of": (
         "The loss of some examples is NaN or infinite. `num_bad` and `first_indices` of the error say which.",
