@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from gradorder.norms.rules import FAMILIES
 from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.show.referee import groups_table, methods_table, promise, trials_table
+from gradorder_lab.show.referee import groups_table, methods_table, missing, promise, trials_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -75,6 +75,7 @@ _KINDS: Mapping[str, Callable[[str], str]] = {"table": _table, "api": _api}
 TABLES: Mapping[str, Callable[[], str]] = {
     "rules": rules,
     "promise": lambda: promise(_trials()),
+    "missing": lambda: missing(_trials()),
     "methods": lambda: _as_markdown(*methods_table(_trials())),
     "groups": lambda: _as_markdown(*groups_table(_trials())),
     "trials": lambda: _as_markdown(*trials_table(_trials())),

@@ -128,6 +128,18 @@ def trials_table(trials: Sequence[Trial]) -> TextTable:
     ]
 
 
+def missing(trials: Sequence[Trial]) -> str:
+    """Which confirmation tasks have not been run yet; empty if all have."""
+    there = {trial.task for trial in trials if trial.method == RECOMMENDED}
+    left = [task.name for task in CONFIRMATION if task not in there]
+    if not left:
+        return ""
+    return (
+        f"{len(CONFIRMATION) - len(left)} of {len(CONFIRMATION)} confirmation tasks have been run. Not run yet: "
+        f"{'; '.join(left)}."
+    )
+
+
 def promise(trials: Sequence[Trial]) -> str:
     """What was measured of the default, on the tasks that nothing was chosen on."""
     judgement = judged(trials)[RECOMMENDED]
