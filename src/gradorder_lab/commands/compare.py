@@ -181,7 +181,8 @@ def _check_budgets(task: Task, methods: Iterable[str], budgets: Sequence[float])
 def _probed(task: Task, run: NetworkRun) -> go.Advice | str:
     """The library's advice; where it cannot be given, why. The comparison does not need it."""
     try:
-        return go.advise(run.model, _MapStyle(run.train), losses=run.losses, batch_size=task.batch_size)
+        labels = run.train.labels if task.has_classes else None
+        return go.advise(run.model, _MapStyle(run.train), losses=run.losses, labels=labels, batch_size=task.batch_size)
     except ValueError as error:
         return f"The probe cannot judge this network: {error}"
 

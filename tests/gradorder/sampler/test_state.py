@@ -196,7 +196,7 @@ BAD = {
     "gradients": [-1.0, float("inf")],
     "is_run": [1, "yes"],
     "remembered_scores": [
-        torch.rand(3),
+        torch.ones(3),
         torch.full((22,), math.inf),
         torch.zeros(22, dtype=torch.int64),
         torch.zeros(22, 1),
