@@ -120,16 +120,16 @@ def compare(
     dataset: Annotated[
         str,
         typer.Option(
-            help="mnist, fashion-mnist, cifar10, cifar100, terrain, snippets, sst2, tinyshakespeare, "
-            "cifar10-features, or an .npz file of your own with arrays x_train, y_train, x_test, y_test. The first "
-            "two with -mini: the part that is shipped, also taken where there is no network."
+            help="mnist, fashion-mnist, cifar10, cifar100, terrain, sst2, a9a, w8a, california-housing, digits, "
+            "breast-cancer, diabetes, or an .npz file of your own with arrays x_train, y_train, x_test, y_test. The "
+            "first two with -mini: the part that is shipped, also taken where there is no network."
         ),
     ] = "fashion-mnist",
     model: Annotated[
         str,
         typer.Option(
-            help="2-layer, 7-layer, resnet20, resnet18, strided, transformer, bag-of-words, causal (for "
-            "text), or module:function of your own, called with the number of classes and the shape of one example."
+            help="2-layer, 7-layer, resnet20, resnet18, strided, transformer, bag-of-words, or "
+            "module:function of your own, called with the number of classes and the shape of one example."
         ),
     ] = "2-layer",
     losses: Annotated[

@@ -12,7 +12,7 @@ from typing import Literal
 import gradorder as go
 from gradorder.scores import Score
 from gradorder.selection import Selection
-from gradorder_lab import peers, published
+from gradorder_lab import published
 from gradorder_lab.published.repb import REMARK as REPB_REMARK
 from gradorder_lab.training import own
 from gradorder_lab.training.method import Circumstances, Method, Strategy
@@ -134,10 +134,6 @@ def _kakurenbo(given: Circumstances) -> Strategy:
     return Strategy(given.sampler(rule), remembers=True, rescores_skipped=True, rate_factor=rule.learning_rate_factor)
 
 
-def _rcap(given: Circumstances) -> Strategy:
-    return Strategy(given.sampler(peers.Rcap(given.labels)), remembers=True)
-
-
 def _top_losses(given: Circumstances) -> Strategy:
     return Strategy(given.sampler(go.Shuffled()), top=go.TopLosses(given.batch_size))
 
@@ -168,7 +164,6 @@ METHODS: Mapping[str, Method] = {
     "RS2": _published(lambda _: published.RS2()),
     "KAKURENBO": Method(_kakurenbo, needs_classes=True),
     "Ordered SGD": Method(_top_losses, needs_classes=True),
-    "datacull RCAP": Method(_rcap, peers.RCAP_KEPT, needs_classes=True),
     "importance sampling": _selected(
         lambda given: go.ImportanceSampling(given.batch_size, seed=given.seed),
         FORWARD,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from gradorder_lab.benchmark.measure import ACCURACY, LOSS, Measure
 from gradorder_lab.training.method import Method
 from gradorder_lab.training.recipe import OptimizerName, Training
-from gradorder_lab.training.split import HELD_OUT, TEXTS, DataSettings
+from gradorder_lab.training.split import HELD_OUT, DataSettings
 
-_TEXTS_AND_CIFAR = ("cifar", "sst2", "snippets", "tinyshakespeare", "banking77", "trec", "clinc150")
+_TEXTS_AND_CIFAR = ("cifar", "sst2", "banking77", "trec", "clinc150")
 _SMALL_TEST_SETS = ("digits", "breast-cancer")
 _LARGEST_SHIFT = 4  # pixels
 _WIDTHS = {"resnet20": 8, "resnet18": 8}  # what two cores can train
@@ -72,7 +72,7 @@ class Task:
     @property
     def has_classes(self) -> bool:
         """Whether every example is of one class: what balanced batches, and methods that look at logits, ask for."""
-        return self.losses is None and self.data not in TEXTS
+        return self.losses is None
 
     @property
     def margin(self) -> float:

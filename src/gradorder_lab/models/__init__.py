@@ -1,7 +1,6 @@
 """Models that the experiments train and the benchmarks measure, one family per file."""
 
 from gradorder_lab.models.bag_of_words import BagOfWords as BagOfWords
-from gradorder_lab.models.causal_conv_net import CausalConvNet as CausalConvNet
 from gradorder_lab.models.conv_net import conv_net as conv_net
 from gradorder_lab.models.mlp import mlp as mlp
 from gradorder_lab.models.recurrent import RecurrentClassifier as RecurrentClassifier

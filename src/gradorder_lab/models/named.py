@@ -8,7 +8,6 @@ from torch import nn
 
 from gradorder_lab.data import sst2
 from gradorder_lab.models.bag_of_words import BagOfWords
-from gradorder_lab.models.causal_conv_net import CausalConvNet
 from gradorder_lab.models.minilm import minilm_top
 from gradorder_lab.models.mlp import mlp
 from gradorder_lab.models.pretrained_resnet import resnet20_top
@@ -42,7 +41,6 @@ MODELS: dict[str, Builder] = {
     "resnet18": _resnet_builder(resnet18),
     "transformer": _transformer,
     "strided": lambda classes, shape, width: strided_conv_net(shape[0], shape[1], classes, width or 16),
-    "causal": lambda classes, _, width: CausalConvNet(classes, width=width or 96),
     "minilm": lambda classes, *_: minilm_top(classes),
     "resnet20-top": lambda classes, *_: resnet20_top(classes),
     "resnet18-full": lambda classes, *_: resnet18(classes),

@@ -11,12 +11,9 @@ from gradorder_lab import data as data_sets
 from gradorder_lab.data.california_housing import california_housing
 from gradorder_lab.data.examples import Examples, LabelledTensors, PretrainedFeatures, Subset
 from gradorder_lab.data.libsvm import a9a, w8a
-from gradorder_lab.data.patch_features import cifar10_features
 from gradorder_lab.data.scikit_learn import breast_cancer, diabetes, digits
-from gradorder_lab.data.snippets import snippets
 from gradorder_lab.data.sst2 import sst2
 from gradorder_lab.data.terrain import terrain
-from gradorder_lab.data.tiny_shakespeare import tiny_shakespeare
 from gradorder_lab.errors import LabError
 from gradorder_lab.models.minilm import minilm_features
 from gradorder_lab.models.pretrained_resnet import cifar100_features
@@ -26,10 +23,7 @@ from gradorder_lab.training.own_file import ARRAYS, read_file
 
 TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = {
     "terrain": lambda _: terrain(),
-    "snippets": lambda _: snippets(),
     "sst2": sst2,
-    "cifar10-features": cifar10_features,
-    "tinyshakespeare": tiny_shakespeare,
     "a9a": a9a,
     "w8a": w8a,
     "california-housing": california_housing,
@@ -42,9 +36,6 @@ TABLES: Mapping[str, Callable[[Path | None], tuple[Examples, Examples, int]]] = 
     "cifar100-features": cifar100_features,
 }
 """Data sets that are tables: directory -> training set, test set, number of classes, or of targets in a regression."""
-
-TEXTS = ("tinyshakespeare",)
-"""Data sets with many targets per example."""
 
 SHIPPED = {f"{name}-mini": name for name, source in data_sets.SOURCES.items() if source.is_embedded}
 """The part of a data set of images that is shipped with the package."""

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gradorder_lab.data import snippets, terrain
+from gradorder_lab.data import terrain
 from gradorder_lab.data.examples import LabelledTensors, Subset
 
 
@@ -57,16 +57,3 @@ def test_terrain_is_the_same_every_time_and_uneven():
     assert counts.max() > 8 * counts.min()
     assert torch.equal(table[:, 10:14].sum(1), torch.ones(5000))
     assert torch.equal(table[:, 14:].sum(1), torch.ones(5000))
-
-
-def test_snippets_are_text_of_their_module():
-    train, test, _ = snippets.snippets()
-    (tokens, labels), test_tokens = (train.inputs, train.labels), test.inputs
-    assert tokens.shape[1] == snippets.SNIPPET_LENGTH
-    assert tokens.max() < snippets.NUM_CHARACTERS
-    assert abs(len(test_tokens) / (len(tokens) + len(test_tokens)) - 0.2) < 0.01
-    import argparse  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
-
-    text = "".join(map(chr, tokens[labels == snippets.MODULES.index("argparse")][3].tolist()))
-    assert text in Path(argparse.__file__).read_text(encoding="utf-8")

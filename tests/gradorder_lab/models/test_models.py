@@ -19,7 +19,6 @@ def num_parameters(model):
         (models.mlp(13, 4, classes=1), torch.randn(2, 13), (2, 1)),
         (models.BagOfWords(), TOKENS, (2, 2)),
         (models.strided_conv_net(3, 16, 7, width=4), torch.randn(2, 3, 16, 16), (2, 7)),
-        (models.CausalConvNet(50, width=16), TOKENS, (2, 50, 3)),
         (models.conv_net(), torch.randn(2, 1, 28, 28), (2, 10)),
         (models.conv_net(channels=3, size=32, classes=7), torch.randn(2, 3, 32, 32), (2, 7)),
         (models.resnet20(), torch.randn(2, 3, 32, 32), (2, 10)),
