@@ -66,14 +66,15 @@ def test_reinforcement_learning_learns():
 
 
 def test_ordering_wins():
-    """Accuracy within half a point of plain training, for three quarters of the examples."""
+    """Accuracy within half a point of plain training; shorter epochs, and fewer gradients in all."""
     (ordered, ordered_said), (plain, plain_said) = (outcome(name) for name in TORCH)
     assert ordered > plain - 0.005
-    assert num_trained(ordered_said) < 0.75 * num_trained(plain_said)
+    shorter, complete = num_trained(ordered_said), num_trained(plain_said)
+    assert len(shorter) > len(complete) == 10  # part of the saving pays for further epochs
+    assert sum(shorter) / len(shorter) < 0.75 * complete[0]
+    assert sum(shorter) < 0.85 * sum(complete)
 
 
 def num_trained(said):
-    """Over the ten epochs."""
-    numbers = [int(number) for number in re.findall(r"trained on (\d+) examples", said)]
-    assert len(numbers) == 10
-    return sum(numbers)
+    """The examples of each epoch."""
+    return [int(number) for number in re.findall(r"trained on (\d+) examples", said)]

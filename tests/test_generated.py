@@ -1,6 +1,5 @@
 """The text, tables and pictures that are made from `results/`."""
 
-import json
 import re
 import runpy
 import sys
@@ -9,11 +8,6 @@ from pathlib import Path
 import pytest
 import svg
 from pages import loaded
-
-from gradorder_lab.benchmark.recipe import CompareRecipe
-from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.benchmark.suites import EVERY
-from gradorder_lab.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -50,14 +44,3 @@ def test_every_table_that_a_page_asks_for_can_be_made():
         assert len(page) > 50
     with pytest.raises(Exception, match="table"):
         hooks.on_page_markdown("<!-- table: nothing -->")
-
-
-def test_the_shipped_rows_are_of_the_tasks_and_recipes_that_there_are():
-    """Rows of tasks that are no longer run would give wrong tables."""
-    tasks = {task.name: CompareRecipe.settings_of(task) for task in EVERY}
-    rows = read_rows(ROOT / "results" / "benchmark.parquet")
-    for run in rows:
-        assert run.revision == CompareRecipe.revision
-        assert json.loads(run.settings).items() <= tasks[run.task].items()
-        assert run.method in METHODS
-    assert len({run.identity for run in rows}) == len(rows)

@@ -87,6 +87,8 @@ class Training:
         """The network with the start of this seed, the same for every method."""
         build, given = _builder(self.model, self.width), (split.num_classes, split.input_shape)
         model = started(lambda: build(*given), seed)
+        if not split.pretrained:
+            return model
         if unknown := split.pretrained.keys() - model.state_dict().keys():
             raise LabError(
                 f"--model must be the network whose pretrained weights come with {self.data.name}, got {self.model!r} "
