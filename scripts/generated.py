@@ -39,8 +39,7 @@ def filled(text: str) -> str:
 
 def promise() -> str:
     """What the default saves and loses."""
-    told = " ".join(part for part in (referee.promise(_trials()), referee.missing(_trials())) if part)
-    return f"{_prose(told)}\n\n{_table(*referee.groups_table(_trials()))}"
+    return f"{_prose(referee.promise(_trials()))}\n\n{_table(*referee.groups_table(_trials()))}"
 
 
 def answer() -> str:

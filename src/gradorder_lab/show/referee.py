@@ -132,12 +132,7 @@ def missing(trials: Sequence[Trial]) -> str:
     """Which confirmation tasks have not been run yet; empty if all have."""
     there = {trial.task for trial in trials if trial.method == RECOMMENDED}
     left = [task.name for task in CONFIRMATION if task not in there]
-    if not left:
-        return ""
-    return (
-        f"{len(CONFIRMATION) - len(left)} of {len(CONFIRMATION)} confirmation tasks have been run. Not run yet: "
-        f"{'; '.join(left)}."
-    )
+    return f"Confirmation tasks that have not been run yet: {'; '.join(left)}." if left else ""
 
 
 def promise(trials: Sequence[Trial]) -> str:
@@ -149,7 +144,7 @@ def promise(trials: Sequence[Trial]) -> str:
     answers = [judgement.at_equal_cost[name] for name in names]
     saved = sorted(100 * (1 - trial.gradients) for trial in confirmed)
     return (
-        f"Measured on {len(names)} tasks with small models on one thread of a CPU, not yet on a GPU. It computed "
+        f"Measured on {len(names)} of {len(CONFIRMATION)} confirmation tasks, on one thread of a CPU. It computed "
         f"{saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median {median(saved):.0f}%). "
         f"It ended not worse by more than a small margin on {levels.count(Level.NOT_WORSE)} tasks and worse on "
         f"{levels.count(Level.WORSE)}; {levels.count(Level.NOT_KNOWN)} are not known. Compared with a run of random "
