@@ -267,6 +267,8 @@ def place() -> Figure:
     axes.axhline(0, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     for kind, (colour, marker) in KINDS.items():
         of_kind = [trial for trial in found if _kind(trial.task) == kind]
+        if not of_kind:
+            continue
         skipped = [100 * (1 - trial.gradients) for trial in of_kind]
         axes.plot(skipped, [trial.advantage.mean for trial in of_kind], marker, color=colour, label=kind, markersize=6)
         for x, trial in zip(skipped, of_kind, strict=True):

@@ -99,9 +99,9 @@ def _counts(judgement: Judgement, tasks: Sequence[Task]) -> tuple[str, str, str,
 
 
 def _told(found: Iterable[str], words: dict[Level, str] | dict[EqualCost, str]) -> str:
-    """As "not worse 3, not known 1"."""
+    """As "not worse on 3, not known on 1"."""
     answers = list(found)
-    return ", ".join(f"{word} {answers.count(answer)}" for answer, word in words.items() if answer in answers)
+    return ", ".join(f"{word} on {answers.count(answer)}" for answer, word in words.items() if answer in answers)
 
 
 def trials_table(trials: Sequence[Trial]) -> TextTable:
@@ -140,14 +140,12 @@ def promise(trials: Sequence[Trial]) -> str:
     judgement = judged(trials)[RECOMMENDED]
     confirmed = [trial for trial in judgement.trials if trial.task in CONFIRMATION]
     names = [trial.task.name for trial in confirmed]
-    levels = [judgement.levels[name] for name in names]
-    answers = [judgement.at_equal_cost[name] for name in names]
     saved = sorted(100 * (1 - trial.gradients) for trial in confirmed)
+    whole = _told((judgement.levels[name] for name in names), _LEVELS)
+    shorter = _told((judgement.at_equal_cost[name] for name in names), _ANSWERS)
     return (
-        f"Measured on {len(names)} of {len(CONFIRMATION)} confirmation tasks, on one thread of a CPU. It computed "
-        f"{saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median {median(saved):.0f}%). "
-        f"It ended not worse by more than a small margin on {levels.count(Level.NOT_WORSE)} tasks and worse on "
-        f"{levels.count(Level.WORSE)}; {levels.count(Level.NOT_KNOWN)} are not known. Compared with a run of random "
-        f"reshuffling that is cut to the same cost, it was better on {answers.count(EqualCost.BETTER)}, worse on "
-        f"{answers.count(EqualCost.WORSE)}, and not known on {answers.count(EqualCost.NOT_KNOWN)}."
+        f"`go.recommended` was measured on {len(names)} of {len(CONFIRMATION)} confirmation tasks, on one thread of a "
+        f"CPU. It computed {saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median "
+        f"{median(saved):.0f}%). Within a small margin, its result was {whole}. Compared with a run of random "
+        f"reshuffling that is cut to the same cost, it was {shorter}."
     )

@@ -1,0 +1,46 @@
+"""The referee's tables, on trials written by hand."""
+
+import re
+from math import nan
+
+import numpy as np
+
+from gradorder_lab.benchmark.referee import Trial
+from gradorder_lab.benchmark.suites import CONFIRMATION, FINE_TUNING
+from gradorder_lab.methods import RECOMMENDED
+from gradorder_lab.show.referee import groups_table, methods_table, missing, promise, trials_table
+
+TABLE, TUNED = CONFIRMATION[0], FINE_TUNING[0]
+CERTAIN = np.array([0.0, 0.01, -0.01])
+TRIALS = [
+    Trial(TABLE, RECOMMENDED, 0.1, 0.7, 0.7, 0.8, CERTAIN, CERTAIN + 2),
+    Trial(TUNED, RECOMMENDED, 0.1, 0.9, 0.9, nan, CERTAIN - 5, np.array([-3.0, 0.0, 3.0])),
+    Trial(TABLE, "InfoBatch", 0.2, 0.5, 0.6, 0.6, CERTAIN - 5, CERTAIN - 2),
+]
+
+
+def test_every_method_is_counted_on_its_own_tasks():
+    _, rows = methods_table(TRIALS)
+    assert rows == [
+        (RECOMMENDED, "2", "0.70 to 0.90", "not worse on 1, worse on 1", "better on 1, not known on 1"),
+        ("InfoBatch", "1", "0.60", "worse on 1", "worse on 1"),
+    ]
+
+
+def test_the_default_is_counted_by_groups_of_tasks():
+    _, rows = groups_table(TRIALS)
+    assert [(row[1], row[3]) for row in rows] == [("1", "not worse on 1"), ("1", "worse on 1")]
+
+
+def test_a_time_that_cannot_be_compared_is_not_shown():
+    head, rows = trials_table(TRIALS)
+    assert [row[head.index("time")] for row in rows] == ["0.80", "–", "0.60"]
+    assert all(len(row) == len(head) for row in rows)
+
+
+def test_the_promise_counts_only_what_was_run():
+    told = promise(TRIALS)
+    assert f"2 of {len(CONFIRMATION)}" in told
+    assert re.findall(r"(\d+)%", told) == ["10", "30", "20"]
+    assert TABLE.name not in missing(TRIALS)
+    assert CONFIRMATION[1].name in missing(TRIALS)
