@@ -75,7 +75,7 @@ def split(name: str, directory: Path, seed: int) -> Split:
 
 
 def few_positives(targets: Any, part: float, seed: int) -> Any:  # noqa: ANN401 - arrays
-    """The examples to keep: all negatives, and so many positives that they are this part of the whole."""
+    """The examples to keep: all negatives, and the number of positives that makes this share of the whole."""
     positives, negatives = np.flatnonzero(targets > 0), np.flatnonzero(targets <= 0)
     num = round(part / (1 - part) * len(negatives))
     return np.sort(np.r_[negatives, np.random.default_rng(seed).permutation(positives)[:num]])

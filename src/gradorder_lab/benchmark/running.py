@@ -117,7 +117,8 @@ def announcement(contest: Contest, plain: PlainTraining, *, jobs: int, search_on
     told = (
         f"{contest.task.name}: {len(contest.methods)} methods, {searches.number} trainings to search step sizes and "
         f"{runs.number} that count: {cost:.0f} times plain training, which takes {duration(plain.training)}; all about "
-        f"{duration(whole)} with --jobs {jobs}" + ("" if search_only else "; what costs less is then run longer, too")
+        f"{duration(whole)} with --jobs {jobs}"
+        + ("" if search_only or contest.one_run_each else "; methods that cost less are then run longer, too")
     )
     return told, whole / 3600
 
