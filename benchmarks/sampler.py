@@ -175,8 +175,8 @@ def measure_planning() -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)  # noqa: S603
         printed = done.stdout
         print(size, printed, flush=True)
-        columns = json.loads(printed) | {"planning_commit": found["commit"]}
-        columns |= {"threads": THREADS, "machine": machine(), "torch": torch.__version__}
+        # The other columns may be of another machine, so these name theirs.
+        columns = json.loads(printed) | {"planning_commit": found["commit"], "planning_machine": machine()}
         rows[size] = rows.get(size, {"examples": size}) | columns
         write([rows[each] for each in sorted(rows)])
 
