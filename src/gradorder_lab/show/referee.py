@@ -12,7 +12,7 @@ from gradorder_lab.benchmark.referee import EqualCost, Judgement, Trial, judged
 from gradorder_lab.benchmark.standings import Level, Mean
 from gradorder_lab.benchmark.suites import CONFIRMATION, FINE_TUNING
 from gradorder_lab.benchmark.task import Task
-from gradorder_lab.methods import RECOMMENDED, REFEREE
+from gradorder_lab.methods import METHODS, RECOMMENDED, REFEREE
 
 _LEGEND = (
     "cost: passes of examples, as a share of random reshuffling's; minus random: {unit} more than random reshuffling's "
@@ -60,16 +60,23 @@ _ANSWERS = {EqualCost.BETTER: "better", EqualCost.WORSE: "worse", EqualCost.NOT_
 
 def methods_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every method: on how many tasks it is not worse, and on how many it beats a shorter run."""
-    head = ("method", "tasks", "cost", "than the whole run", "than a shorter run of the same cost")
+    head = ("method", "tasks", "cost", "against the whole run", "against a shorter run of the same cost")
     found = judged(trials)
     return head, [
-        (name, *_counts(found[name], [trial.task for trial in found[name].trials])) for name in REFEREE if name in found
+        (_with_remark(name), *_counts(found[name], [trial.task for trial in found[name].trials]))
+        for name in REFEREE
+        if name in found
     ]
+
+
+def _with_remark(name: str) -> str:
+    remark = METHODS[name].remark
+    return f"{name} ({remark})" if remark else name
 
 
 def groups_table(trials: Sequence[Trial]) -> TextTable:
     """The default, by groups of tasks."""
-    head = ("tasks", "number", "gradients", "than the whole run", "than a shorter run of the same cost")
+    head = ("tasks", "number", "gradients", "against the whole run", "against a shorter run of the same cost")
     judgement = judged(trials)[RECOMMENDED]
     tasks = [trial.task for trial in judgement.trials]
     names = dict.fromkeys(map(group_of, tasks))
@@ -107,7 +114,7 @@ def _told(found: Iterable[str], words: dict[Level, str] | dict[EqualCost, str]) 
 def trials_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every trial."""
     spent = ("learning rate", "seeds", "gradients", "cost", "time")
-    found_out = ("minus random", "than the whole run", "at equal cost", "than a shorter run")
+    found_out = ("minus random", "against the whole run", "at equal cost", "against a shorter run")
     head = ("task", "method", *spent, *found_out)
     found = judged(trials)
     return head, [

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradorder_lab.benchmark.referee import Trial
 from gradorder_lab.benchmark.suites import CONFIRMATION, FINE_TUNING
-from gradorder_lab.methods import RECOMMENDED
+from gradorder_lab.methods import METHODS, RECOMMENDED
 from gradorder_lab.show.referee import groups_table, methods_table, missing, promise, trials_table
 
 TABLE, TUNED = CONFIRMATION[0], FINE_TUNING[0]
@@ -25,6 +25,12 @@ def test_every_method_is_counted_on_its_own_tasks():
         (RECOMMENDED, "2", "0.70 to 0.90", "not worse on 1, worse on 1", "better on 1, not known on 1"),
         ("InfoBatch", "1", "0.60", "worse on 1", "worse on 1"),
     ]
+
+
+def test_a_reservation_stands_beside_the_name():
+    ((name, *_),) = methods_table([Trial(TABLE, "RePB", 0.1, 0.6, 0.6, 0.6, CERTAIN, CERTAIN)])[1]
+    assert name.startswith("RePB (")
+    assert METHODS["RePB"].remark in name
 
 
 def test_the_default_is_counted_by_groups_of_tasks():
