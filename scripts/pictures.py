@@ -14,9 +14,11 @@ import csv
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
@@ -260,29 +262,65 @@ def referee() -> Figure:
 
 
 def place() -> Figure:
-    """How much the default gains, by the share of the gradients that it skips: a reader can place their own task."""
+    """Where a reader's own task lies: from what `go.advise` says to the saving, and from the saving to the result."""
+    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
+    saving, result = figure.subplots(1, 2)
+    _draw_saving(saving)
+    _draw_result(result)
+    for axes in (saving, result):
+        axes.grid(color=RULE, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(length=0)
+    return figure
+
+
+VARIED = {  # part in the CSV -> label, colour and marker
+    "benchmark": ("task of the benchmark", INK, "o"),
+    "epochs": ("3 to 80 epochs", "#0072b2", "s"),
+    "noisy labels": ("10% to 40% noisy labels", "#cc79a7", "v"),
+    "class balance": ("rare classes", "#e69f00", "D"),
+}
+
+
+def _draw_saving(axes: Axes) -> None:
+    """Draw the share of the gradients that a run saves, by the share of an epoch that `go.advise` names halfway."""
+    rows = _rows("saving.csv")
+    for part, (label, colour, marker) in VARIED.items():
+        settings: dict[tuple[str, ...], list[dict[str, str]]] = {}
+        for row in rows:
+            if row["part"] == part:
+                settings.setdefault((row["task"], row["epochs"], row["noisy_labels"], row["rarest"]), []).append(row)
+        advised = [100 * mean(float(row["skipped_halfway"]) for row in found) for found in settings.values()]
+        saved = [100 * mean(1 - float(row["gradients"]) for row in found) for found in settings.values()]
+        axes.plot(advised, saved, marker, color=colour, label=label, markersize=5.5, alpha=0.85)
+    axes.plot([0, 70], [0, 35], color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0, label="half")
+    axes.set_xlim(0, 70)
+    axes.set_ylim(0, 40)
+    axes.set_xlabel("skipped share by go.advise, halfway through\nplain training, %")
+    axes.set_ylabel("gradients that a whole run saved, %")
+    axes.legend(frameon=False, fontsize=8.5, loc="upper left")
+
+
+def _draw_result(axes: Axes) -> None:
+    """Draw what the default gains over a shorter run, by the share of the gradients that it saves."""
     found = [trial for trial in _trials() if trial.method == RECOMMENDED]
-    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    axes = figure.subplots()
     axes.axhline(0, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     for kind, (colour, marker) in KINDS.items():
         of_kind = [trial for trial in found if _kind(trial.task) == kind]
         if not of_kind:
             continue
-        skipped = [100 * (1 - trial.gradients) for trial in of_kind]
-        axes.plot(skipped, [trial.advantage.mean for trial in of_kind], marker, color=colour, label=kind, markersize=6)
-        for x, trial in zip(skipped, of_kind, strict=True):
+        saved = [100 * (1 - trial.gradients) for trial in of_kind]
+        axes.plot(saved, [trial.advantage.mean for trial in of_kind], marker, color=colour, label=kind, markersize=6)
+        for x, trial in zip(saved, of_kind, strict=True):
             axes.plot([x, x], [trial.advantage.low, trial.advantage.high], color=colour, linewidth=1, alpha=0.6)
     axes.set_yscale("symlog", linthresh=1)
     ticks = (-10, -3, -1, 0, 1, 3, 10)
     axes.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlabel("gradients that the run saved, %")
+    axes.set_xlim(0, 40)
+    axes.set_xlabel("gradients that a whole run saved, %")
     axes.set_ylabel("better than random at equal cost,\npoints or % of the loss")
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    figure.legend(frameon=False, ncols=2, loc="outside upper center", fontsize=9)
-    return figure
+    axes.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left")
 
 
 KINDS = {

@@ -57,7 +57,9 @@ class Trial:
         step_size: the learning rate.
         gradients: example gradients, as a share of random reshuffling's whole run.
         cost: all passes, as a share of it.
-        time: processor time, as a share of it; NaN if the two were not run in one go.
+        time: processor time, as a share of it, the median over seeds; NaN if the two were not run in one go.
+        wall_time: the same by the clock on the wall, which also counts other work of the machine.
+        step_seconds: processor time of one step of random reshuffling, the median over seeds.
         differences: seed by seed, minus random reshuffling's whole run.
         at_equal_cost: seed by seed, minus random reshuffling with the same cost.
     """
@@ -68,6 +70,8 @@ class Trial:
     gradients: float
     cost: float
     time: float
+    wall_time: float
+    step_seconds: float
     differences: Array
     at_equal_cost: Array
 
@@ -198,7 +202,9 @@ def _trial(contest: Contest, method: str, ours: _Runs, random: _Runs, found: Seq
         contest.step_size(method, found),
         _share(runs, plain, "example_gradients"),
         _share(runs, plain, "work"),
-        _share(runs, plain, CLOCK) if _in_one_go(runs, plain) else nan,
+        _time(runs, plain, CLOCK),
+        _time(runs, plain, "wall_seconds"),
+        float(np.median([run.processor_seconds / run.steps for run in plain])),
         scale * (goodness - full),
         scale * (goodness - accuracy_at(work, curve)),
     )
@@ -207,6 +213,13 @@ def _trial(contest: Contest, method: str, ours: _Runs, random: _Runs, found: Seq
 def _share(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun], cost: str) -> float:
     ours, theirs = (sum(getattr(run, cost) for run in some) for some in (runs, plain))
     return float(ours / theirs)
+
+
+def _time(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun], clock: str) -> float:
+    """The median over seeds: a machine that stands still during one run does not count."""
+    if not _in_one_go(runs, plain):
+        return nan
+    return float(np.median([getattr(a, clock) / getattr(b, clock) for a, b in zip(runs, plain, strict=True)]))
 
 
 def _in_one_go(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun]) -> bool:

@@ -135,6 +135,23 @@ def trials_table(trials: Sequence[Trial]) -> TextTable:
     ]
 
 
+def timing_table(trials: Sequence[Trial]) -> TextTable:
+    """What the default saves in time, for tasks from the shortest step to the longest."""
+    head = ("task", "ms per step", "gradients", "processor time", "wall time", "time per gradient")
+    timed = [trial for trial in trials if trial.method == RECOMMENDED and not isnan(trial.time)]
+    return head, [
+        (
+            trial.task.name,
+            f"{1000 * trial.step_seconds:.2g}",
+            f"{trial.gradients:.2f}",
+            f"{trial.time:.2f}",
+            f"{trial.wall_time:.2f}",
+            f"{trial.time / trial.gradients - 1:+.0%}".replace("-", "−"),
+        )
+        for trial in sorted(timed, key=lambda trial: trial.step_seconds)
+    ]
+
+
 def missing(trials: Sequence[Trial]) -> str:
     """Which confirmation tasks have not been run yet; empty if all have."""
     there = {trial.task for trial in trials if trial.method == RECOMMENDED}

@@ -75,6 +75,15 @@ def test_times_of_two_goes_are_not_compared():
     assert trial.cost == pytest.approx(0.6)
 
 
+def test_a_machine_that_stood_still_during_one_run_does_not_change_the_time():
+    rows = of_task([*rows_of_random(), *searches(RECOMMENDED), *rows_of(RECOMMENDED, [88.0] * 5, 0.6)])
+    still = [replace(run, wall_seconds=1e6) if (run.method, run.seed) == (BASELINE, 1) else run for run in rows]
+    (before,), (after,) = trials_of(TASK, rows), trials_of(TASK, still)
+    assert after.wall_time == pytest.approx(before.wall_time)
+    plain = next(run for run in rows if run.method == BASELINE and run.budget == 1.0 and not run.validates)
+    assert after.step_seconds == pytest.approx(plain.processor_seconds / plain.steps)
+
+
 def test_without_all_runs_of_random_reshuffling_nothing_is_said():
     rows = [run for run in rows_of_random() if run.budget != 0.4]
     assert trials_of(TASK, of_task([*rows, *searches(RECOMMENDED), *rows_of(RECOMMENDED, [88.0] * 5, 0.6)])) == []
@@ -103,7 +112,7 @@ def test_a_loss_is_compared_in_percent_and_a_smaller_one_is_better():
 
 def trial(name, differences, at_equal_cost=(0.0, 0.0, 0.0)):
     task = replace(TASK, name=name)
-    return Trial(task, RECOMMENDED, 0.1, 0.6, 0.6, 0.6, np.array(differences), np.array(at_equal_cost))
+    return Trial(task, RECOMMENDED, 0.1, 0.6, 0.6, 0.6, 0.6, 0.001, np.array(differences), np.array(at_equal_cost))
 
 
 def test_not_worse_worse_and_not_known_by_the_margin():
