@@ -60,10 +60,15 @@ _ANSWERS = {EqualCost.BETTER: "better", EqualCost.WORSE: "worse", EqualCost.NOT_
 
 def methods_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every method: on how many tasks it is not worse, and on how many it beats a shorter run."""
-    head = ("method", "tasks", "cost", "against the whole run", "against a shorter run of the same cost")
+    claim = "saving that its paper claims"
+    head = ("method", claim, "tasks", "cost", "against the whole run", "against a shorter run of the same cost")
     found = judged(trials)
     return head, [
-        (_with_remark(name), *_counts(found[name], [trial.task for trial in found[name].trials]))
+        (
+            _with_remark(name),
+            METHODS[name].claim or "–",
+            *_counts(found[name], [trial.task for trial in found[name].trials]),
+        )
         for name in REFEREE
         if name in found
     ]

@@ -103,12 +103,14 @@ class Method:
             method itself fits its epochs to the budget.
         needs_classes: it stratifies batches or looks at logits: not for losses of the user's own, nor for text.
         remark: a reservation that belongs beside its name wherever its results are shown.
+        claim: the saving that its paper claims.
     """
 
     build: Callable[[Circumstances], Strategy]
     epoch_cost: float | None = 1.0
     needs_classes: bool = False
     remark: str = ""
+    claim: str = ""
 
     def length(self, epochs: int, budget: float) -> float:
         """The epochs, whole or not, that cost `budget` times as much as `epochs` of plain training."""

@@ -22,8 +22,8 @@ TRIALS = [
 def test_every_method_is_counted_on_its_own_tasks():
     _, rows = methods_table(TRIALS)
     assert rows == [
-        (RECOMMENDED, "2", "0.70 to 0.90", "not worse on 1, worse on 1", "better on 1, not known on 1"),
-        ("InfoBatch", "1", "0.60", "worse on 1", "worse on 1"),
+        (RECOMMENDED, "–", "2", "0.70 to 0.90", "not worse on 1, worse on 1", "better on 1, not known on 1"),
+        ("InfoBatch", METHODS["InfoBatch"].claim, "1", "0.60", "worse on 1", "worse on 1"),
     ]
 
 
