@@ -46,7 +46,7 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core; on a GPU, 1")]
 Data = Annotated[
     Path | None, typer.Option(help="Directory with the data sets' original files; else they are downloaded.")
 ]
@@ -77,7 +77,7 @@ def reproduce(
         SizeName.mini
     ),
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the size's own number.")] = None,
-    jobs: Jobs = _CORES,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Directory for rows, page and figures; what is there is kept.")] = Path(
         "runs"
     ),
@@ -93,7 +93,9 @@ def reproduce(
     with _one_line_errors():
         from gradorder_lab.commands import reproduce as command  # noqa: PLC0415
 
-        settings = command.Reproduction(size.value, seeds, jobs, cluster, data, device.value, threads)
+        settings = command.Reproduction(
+            size.value, seeds, _processes(jobs, device), cluster, data, device.value, threads
+        )
         try:
             command.reproduce(experiments or [], out, settings)
         except command.Interrupted as stopped:
@@ -159,7 +161,7 @@ def compare(
     seeds: Annotated[
         int, typer.Option(min=1, help="Paired seeds; with fewer than 5 nothing can be told from noise.")
     ] = 5,
-    jobs: Jobs = _CORES,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Directory for rows and page; what is there is kept.")] = Path(
         "runs/compare"
     ),
@@ -178,7 +180,15 @@ def compare(
         budgets = tuple(budget or command.ComparisonRequest.budgets)
         startup = time.perf_counter() - _STARTED
         asked = command.ComparisonRequest(
-            task, tuple(method or ()), budgets, seeds, jobs, data, device.value, probe_only, startup
+            task,
+            tuple(method or ()),
+            budgets,
+            seeds,
+            _processes(jobs, device),
+            data,
+            device.value,
+            probe_only,
+            startup,
         )
         try:
             command.compare(asked, out)
@@ -196,12 +206,12 @@ def benchmark(
         str, typer.Option(help="The tasks, where none is named. A wrong one lists them all.")
     ] = "confirmation",
     method: Annotated[
-        list[str] | None, typer.Option(help="Again for another; all for every one.", show_default="the published ones")
+        list[str] | None, typer.Option(help="Again for another; all for every one.", show_default="those of the suite")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds, instead of the task's own number.")] = None,
     step_size: Annotated[float | None, typer.Option(help="For all methods, instead of a search.")] = None,
     search_only: Annotated[bool, typer.Option("--search-only", help="Find the step sizes only.")] = False,
-    jobs: Jobs = _CORES,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Directory for rows; what is there is kept.")] = Path("runs/benchmark"),
     data: Data = None,
     device: Device = DeviceName.cpu,
@@ -221,7 +231,7 @@ def benchmark(
             seeds,
             step_size,
             search_only,
-            jobs,
+            _processes(jobs, device),
             data,
             device.value,
             results,
@@ -230,6 +240,11 @@ def benchmark(
             command.benchmark(asked, out)
         except KeyboardInterrupt:
             _interrupted(f"what is finished is kept in {out}.")
+
+
+def _processes(jobs: int | None, device: DeviceName) -> int:
+    """Runs that share a GPU slow each other down and may not fit into its memory."""
+    return jobs or (_CORES if device is DeviceName.cpu else 1)
 
 
 def _interrupted(kept: str) -> NoReturn:

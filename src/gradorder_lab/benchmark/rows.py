@@ -8,6 +8,7 @@
     processor_seconds, wall_seconds
     place                      among the runs that were started in the same directory, from 0
     machine, host              processor, and a hash of the host; host is empty in rows of before they named it
+    device                     "cpu", or the accelerator that trained the network
     versions, commit           what it was run with; versions as JSON
     go                         the invocation that it was made in; empty in rows of before they named it
     revision                   of what a recipe means: `CompareRecipe.revision`
@@ -72,6 +73,7 @@ class BenchmarkRun:
     revision: int
     host: str = ""
     go: str = ""
+    device: str = "cpu"
 
     @classmethod
     def of(cls, task: str, run: StoredRun, place: int, facts: dict[str, Setting]) -> Self:
@@ -100,6 +102,7 @@ class BenchmarkRun:
             revision=run.revision,
             host=str(facts.get("host") or ""),
             go=str(facts.get("go") or ""),
+            device=str(facts.get("device") or "cpu"),
         )
 
     @property

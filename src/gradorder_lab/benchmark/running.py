@@ -13,6 +13,7 @@ from gradorder_lab.benchmark.recipe import CompareRecipe
 from gradorder_lab.benchmark.rows import BenchmarkRun, rows_of_task, runs_in, with_new_rows
 from gradorder_lab.methods import BASELINE
 from gradorder_lab.runs import origin, sweep
+from gradorder_lab.runs.device import device_name
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.runs.store import Store, has_runs, only_one
 from gradorder_lab.runs.sweep import Piece
@@ -36,7 +37,7 @@ def compared(
     known = rows_of_task(contest.task, known)
     have = {run.identity[1:] for run in known}
     workspace = Workspace(data=data, device=device)
-    facts = origin.facts() | {"threads": workspace.threads, "device": device}
+    facts = origin.facts() | {"threads": workspace.threads, "device": device_name(device)}
     with only_one(out), Store(out, facts) as store, sweep.progress_bar(console) as progress:
         bar = progress.add_task("", total=None)
 

@@ -4,10 +4,11 @@ A suite is an entry of `SUITES`, a task an entry of a suite; `gradorder benchmar
 public.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gradorder_lab.benchmark.task import Task
+from gradorder_lab.methods import BASELINE, RANDOM_STRATIFIED, RECOMMENDED, REFEREE
 
 _LARGE = 5  # seeds
 
@@ -83,6 +84,7 @@ _CIFAR10_FULL = Task(
     crops=True,
     mixed_precision=True,
     seeds=_LARGE,
+    searches_methods=False,
 )
 CIFAR10_GPU = (_CIFAR10_FULL, replace(_CIFAR10_FULL, name="cifar10, resnet18, 100 epochs", epochs=100))
 """All 50,000 images, for a GPU: `gradorder benchmark --device cuda --suite cifar10`."""
@@ -98,8 +100,26 @@ CONFIRMATION = (*chain.from_iterable(_with_both_optimizers(task) for task in _TA
 FOUR_OLDER = tuple(chain.from_iterable(map(_with_both_optimizers, (MNIST, FASHION_MNIST, NOISY_LABELS, RARE_CLASSES))))
 """The default was tuned on held-out parts of Fashion-MNIST, and looked at on all four."""
 
-SUITES = {"confirmation": CONFIRMATION, "older": FOUR_OLDER, "cifar10": CIFAR10_GPU}
-"""Name -> its tasks; every name of a task means one task in all suites."""
 
-EVERY = tuple(dict.fromkeys(task for suite in SUITES.values() for task in suite))
+@dataclass(frozen=True)
+class Suite:
+    """Tasks, and the methods that are compared on them unless others are named."""
+
+    tasks: tuple[Task, ...]
+    methods: tuple[str, ...] = REFEREE
+
+
+SUITES = {
+    "confirmation": Suite(CONFIRMATION),
+    "older": Suite(FOUR_OLDER),
+    "cifar10": Suite(CIFAR10_GPU, (BASELINE, RANDOM_STRATIFIED, RECOMMENDED, "InfoBatch")),
+}
+"""No task is in two suites."""
+
+EVERY = tuple(chain.from_iterable(suite.tasks for suite in SUITES.values()))
 """All tasks of all suites."""
+
+
+def methods_for(task: Task) -> tuple[str, ...]:
+    """The methods of the task's suite."""
+    return next((suite.methods for suite in SUITES.values() if task in suite.tasks), REFEREE)

@@ -15,11 +15,12 @@ from gradorder_lab.benchmark.contest import Contest
 from gradorder_lab.benchmark.referee import referee, trials_of
 from gradorder_lab.benchmark.rows import join, keep_rows, read_rows
 from gradorder_lab.benchmark.running import PlainTraining, announcement, compared
-from gradorder_lab.benchmark.suites import EVERY, SUITES
+from gradorder_lab.benchmark.suites import EVERY, SUITES, methods_for
 from gradorder_lab.benchmark.task import Task
 from gradorder_lab.errors import LabError
-from gradorder_lab.methods import METHODS, REFEREE
+from gradorder_lab.methods import METHODS
 from gradorder_lab.runs import origin
+from gradorder_lab.runs.device import check_device
 from gradorder_lab.show.referee import show_trials
 
 
@@ -30,7 +31,7 @@ class BenchmarkRequest:
     Args:
         tasks: names; none are all of the suite.
         suite: a key of `SUITES`.
-        methods: names; none are those of the referee, "all" is every one.
+        methods: names; none are those of the task's suite, "all" is every one.
         seeds: paired; the task's own number for None.
         step_size: for all methods, instead of a search.
         search_only: find the step sizes, and leave it at that.
@@ -55,6 +56,7 @@ class BenchmarkRequest:
 def benchmark(request: BenchmarkRequest, out: Path) -> None:
     """Say what is to be run and for how long, run it, keep it, print it. Run again, it goes on."""
     console = Console()
+    check_device(request.device)
     contests = [planned(task, request) for task in chosen_tasks(request)]
     if request.results is not None:
         origin.check_shippable(origin.facts())  # before hours of work, not after them
@@ -86,12 +88,12 @@ def chosen_tasks(request: BenchmarkRequest) -> list[Task]:
     known = {task.name: task for task in EVERY}
     if unknown := [name for name in request.tasks if name not in known]:
         raise LabError(f"TASK must be one of: {'; '.join(known)}; got {unknown[0]!r}")
-    return [known[name] for name in request.tasks] or list(SUITES[request.suite])
+    return [known[name] for name in request.tasks] or list(SUITES[request.suite].tasks)
 
 
 def planned(task: Task, request: BenchmarkRequest) -> Contest:
     """One task; random reshuffling is always there, as it sets the target."""
-    methods = tuple(METHODS) if request.methods == ("all",) else request.methods or REFEREE
+    methods = tuple(METHODS) if request.methods == ("all",) else request.methods or methods_for(task)
     if unknown := [name for name in methods if name not in METHODS]:
         raise LabError(f"--method must be one of: {', '.join(METHODS)}; or all; got {unknown[0]!r}")
     if request.step_size is not None:

@@ -23,6 +23,7 @@ from gradorder_lab.errors import DatasetNotFoundError, LabError
 from gradorder_lab.methods import BASELINE, CORE, METHODS, named
 from gradorder_lab.models.named import MODELS
 from gradorder_lab.runs import sweep
+from gradorder_lab.runs.device import check_device
 from gradorder_lab.runs.recipe import Workspace
 from gradorder_lab.show.comparison import cost_of_asking, write_comparison
 from gradorder_lab.show.standings import show_standings
@@ -61,6 +62,7 @@ class ComparisonRequest:
 def compare(request: ComparisonRequest, out: Path) -> None:
     """Check, probe, compare, print, write the page."""
     console = Console()
+    check_device(request.device)
     request = _at_hand(request, console)
     contest, data = planned(request), _data_place(request)
     _check(contest, data)

@@ -10,6 +10,7 @@ from rich.console import Console
 from gradorder_lab import paper
 from gradorder_lab.paper.experiment import Experiment
 from gradorder_lab.runs import origin, shipped, sweep
+from gradorder_lab.runs.device import check_device, device_name
 from gradorder_lab.runs.recipe import Size, Workspace
 from gradorder_lab.runs.store import Store, only_one
 from gradorder_lab.runs.summary import Summary
@@ -55,10 +56,15 @@ class Reproduction:
 def reproduce(names: Sequence[str], out: Path, settings: Reproduction) -> None:
     """Run the experiments and leave their rows and the page in `out`."""
     asked, console = paper.chosen(names), Console()
+    check_device(settings.device)
     if skipped := [one.name for one in asked if not one.recipes(settings.size)]:
         names = ", ".join(skipped)
         console.print(f"Not run at size {settings.size}: {names}. Use --size cpu --data DIR.", soft_wrap=True)
-    facts = origin.facts() | {"size": settings.size, "device": settings.device, "threads": settings.threads}
+    facts = origin.facts() | {
+        "size": settings.size,
+        "device": device_name(settings.device),
+        "threads": settings.threads,
+    }
     recipes = [recipe for experiment in asked for recipe in experiment.recipes(settings.size)]
     facts |= origin.content_facts(recipes, settings.data)
     with only_one(out), Store(out, facts) as store:

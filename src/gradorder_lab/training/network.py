@@ -35,8 +35,8 @@ _AT_A_TIME = 500
 class Cost:
     """What a run has spent so far; passes are counted in examples.
 
-    Seconds are of training with scoring, without evaluation; those of the processor are not longer for other work that
-    the machine has to do.
+    Seconds are of training with scoring, without evaluation. Processor seconds do not count other work of the machine;
+    on an accelerator they are the same as seconds, because the processor only waits there.
     """
 
     updates: int = 0
@@ -204,13 +204,14 @@ class NetworkRun:
         try:
             yield
         finally:
-            self.cost.seconds += self.clock() - started
-            self.cost.processor_seconds += time.process_time() - processor
+            seconds = self.clock() - started
+            self.cost.seconds += seconds
+            self.cost.processor_seconds += time.process_time() - processor if self.device.type == "cpu" else seconds
 
     def clock(self) -> float:
         """Seconds, once the device has done what it was asked for."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        if self.device.type in ("cuda", "mps"):
+            torch.accelerator.synchronize(self.device)
         return time.perf_counter()
 
     def note(self) -> None:
