@@ -132,12 +132,14 @@ class Request:
     def trainable(self, num_visited: int) -> int:
         """Return a valid length of the epoch close to `num_visited`, for a rule that itself decides the length.
 
-        The last batch must hold an example for every process and, with `drop_last`, be full. The length is rounded up
-        if there are enough examples, so that no visit is lost.
+        The last batch must hold two examples for every process, because BatchNorm cannot train on one; only if a
+        complete epoch ends with fewer, as many as that are enough. With `drop_last` it must be full. The length is
+        rounded up if there are enough examples, so that no visit is lost.
         """
         if self.batch_size is None:
             return num_visited
-        least = self.batch_size if self.drop_last else self.num_replicas
+        last_of_complete = (self.num_examples - 1) % self.batch_size + 1
+        least = self.batch_size if self.drop_last else min(2 * self.num_replicas, last_of_complete)
         tail = num_visited % self.batch_size
         filled = num_visited if tail == 0 or tail >= least else num_visited - tail + least
         return filled if filled <= self.num_examples else num_visited - tail

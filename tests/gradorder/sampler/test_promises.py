@@ -141,15 +141,15 @@ def test_classes_that_take_turns_do_not_come_back_class_by_class(num_classes):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_a_state_with_a_short_last_batch_is_resumed_with_more_processes(ranks):
-    """The last batch has one example; skipped examples fill it, so that every process has one."""
+    """The last batch has two examples; skipped examples fill it, so that every process has two."""
     settings = {"dataset_or_length": 120, "batch_size": 12, "ordering": go.Unlearned()}
     for num_hard in range(10, 60):
         sampler = go.OrderedSampler(**settings)
         sampler.set_epoch(1, scores=torch.where(torch.arange(120) < num_hard, 2.0, 0.001))
-        if len(sampler) % 12 == 1:
+        if len(sampler) % 12 == 2:
             break
     state, sequence = sampler.state_dict(), list(sampler)
-    assert len(sequence) % 12 == 1
+    assert len(sequence) % 12 == 2
     resumed = [go.OrderedSampler(**settings, num_replicas=ranks, rank=rank) for rank in range(ranks)]
     for each in resumed:
         each.load_state_dict(state)
@@ -157,4 +157,18 @@ def test_a_state_with_a_short_last_batch_is_resumed_with_more_processes(ranks):
     assert {len(each) for each in slices} == {len(sequence) // 12 + 1}
     batches = [sum(parts, []) for parts in zip(*slices, strict=True)]
     assert sum(batches, [])[: len(sequence)] == sequence
-    assert len(batches[-1]) == len(set(batches[-1])) == ranks
+    assert len(batches[-1]) == len(set(batches[-1])) == 2 * ranks
+
+
+@pytest.mark.parametrize("ordering", [go.Unlearned(), go.InfoBatch(100), go.FlipFlop(go.InfoBatch(100))], ids=str)
+@pytest.mark.parametrize(("num_examples", "fewest"), [(120, 2), (121, 1)])
+def test_a_batch_of_one_example_ends_an_epoch_only_if_it_ends_a_complete_one(ordering, num_examples, fewest):
+    """BatchNorm cannot train on it, and nobody could know beforehand when it comes."""
+    sampler = go.OrderedSampler(num_examples, 6, ordering=ordering)
+    tails = set()
+    for epoch in range(1, 60):
+        scores = torch.where(torch.arange(num_examples) < 10 + epoch, 2.0, 0.001)
+        sampler.set_epoch(epoch, scores=scores)
+        assert len(set(sampler)) == len(sampler)
+        tails.add((len(sampler) - 1) % 6 + 1)
+    assert tails == set(range(fewest, 7))
