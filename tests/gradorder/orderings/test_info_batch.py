@@ -85,7 +85,10 @@ def losses(epoch, batch):
 @pytest.mark.parametrize("labels", [None, ([0, 1, 1] * 10)[:29]])
 @pytest.mark.parametrize("wrap", [lambda ordering: ordering, go.FlipFlop])
 def test_a_run_by_remembered_losses(wrap, labels):
-    """The weights follow the losses that made the plan, and are reset in the final part. Complete epochs end with one example, so no epoch is filled."""
+    """The weights follow the losses that made the plan, and are reset in the final part.
+
+    Complete epochs end with one example here, so shorter ones may, too, and none is filled.
+    """
     sampler = go.OrderedSampler(29, 4, ordering=wrap(go.InfoBatch(8, complete_part=0.25)), labels=labels)
     remembered = torch.zeros(29)
     for epoch in range(8):
