@@ -18,7 +18,15 @@ from mkdocs.exceptions import PluginError
 from gradorder.norms.rules import FAMILIES
 from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
-from gradorder_lab.show.referee import groups_table, methods_table, missing, promise, timing_table, trials_table
+from gradorder_lab.show.referee import (
+    groups_table,
+    losses_table,
+    methods_table,
+    missing,
+    promise,
+    timing_table,
+    trials_table,
+)
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -78,6 +86,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "missing": lambda: missing(_trials()),
     "methods": lambda: _as_markdown(*methods_table(_trials())),
     "groups": lambda: _as_markdown(*groups_table(_trials())),
+    "losses": lambda: _as_markdown(*losses_table(_trials())),
     "timing": lambda: _as_markdown(*timing_table(_trials())),
     "trials": lambda: _as_markdown(*trials_table(_trials())),
 }

@@ -62,6 +62,8 @@ class Trial:
         step_seconds: processor time of one step of random reshuffling, the median over seeds.
         differences: seed by seed, minus random reshuffling's whole run.
         at_equal_cost: seed by seed, minus random reshuffling with the same cost.
+        losses: the test loss seed by seed, minus that of random reshuffling's whole run, in percent of it. No question
+            is asked of it: an accuracy can be the same with worse probabilities.
     """
 
     task: Task
@@ -74,6 +76,7 @@ class Trial:
     step_seconds: float
     differences: Array
     at_equal_cost: Array
+    losses: Array
 
     @property
     def difference(self) -> Mean:
@@ -84,6 +87,11 @@ class Trial:
     def advantage(self) -> Mean:
         """Over random reshuffling with the same cost."""
         return Mean.of(self.at_equal_cost)
+
+    @property
+    def loss(self) -> Mean:
+        """The test loss, from random reshuffling's whole run: positive is worse."""
+        return Mean.of(self.losses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +215,13 @@ def _trial(contest: Contest, method: str, ours: _Runs, random: _Runs, found: Seq
         float(np.median([run.processor_seconds / run.steps for run in plain])),
         scale * (goodness - full),
         scale * (goodness - accuracy_at(work, curve)),
+        _losses(runs, plain),
     )
+
+
+def _losses(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun]) -> Array:
+    ours, theirs = (np.array([run.loss for run in some]) for some in (runs, plain))
+    return 100 * (ours - theirs) / theirs.mean()
 
 
 def _share(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun], cost: str) -> float:

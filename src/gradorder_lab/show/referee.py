@@ -1,7 +1,7 @@
 """What the referee found: a table for the terminal, and the tables of the documentation."""
 
 from collections.abc import Iterable, Sequence
-from math import isnan
+from math import isfinite, isnan
 from statistics import median
 
 from rich.console import Console
@@ -44,8 +44,8 @@ def points(difference: Mean) -> str:
     >>> points(Mean(-0.1, -0.25, 0.05))
     '−0.10 (−0.25 to +0.05)'
     """
-    if isnan(difference.mean):
-        return "not known"
+    if not isfinite(difference.mean):
+        return "not known" if isnan(difference.mean) else "diverged"
     return f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})".replace("-", "−")
 
 
@@ -119,7 +119,7 @@ def _told(found: Iterable[str], words: dict[Level, str] | dict[EqualCost, str]) 
 def trials_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every trial."""
     spent = ("learning rate", "seeds", "gradients", "cost", "time")
-    found_out = ("minus random", "against the whole run", "at equal cost", "against a shorter run")
+    found_out = ("minus random", "against the whole run", "at equal cost", "against a shorter run", "test loss, %")
     head = ("task", "method", *spent, *found_out)
     found = judged(trials)
     return head, [
@@ -135,8 +135,19 @@ def trials_table(trials: Sequence[Trial]) -> TextTable:
             _LEVELS[found[trial.method].levels[trial.task.name]],
             points(trial.advantage),
             _ANSWERS[found[trial.method].at_equal_cost[trial.task.name]],
+            points(trial.loss),
         )
         for trial in trials
+    ]
+
+
+def losses_table(trials: Sequence[Trial]) -> TextTable:
+    """The test loss and the accuracy of the default on the tasks with classes, from the largest rise of the loss."""
+    head = ("task", "test loss, % of random's", "accuracy, points")
+    found = [trial for trial in trials if trial.method == RECOMMENDED and trial.task.measure == ACCURACY]
+    return head, [
+        (trial.task.name, points(trial.loss), points(trial.difference))
+        for trial in sorted(found, key=lambda trial: -trial.loss.low)
     ]
 
 

@@ -67,6 +67,16 @@ def test_between_two_budgets_the_cost_is_interpolated_by_its_logarithm():
     assert trial.at_equal_cost[1] == pytest.approx(88 - (86 + 2 * part))
 
 
+def test_the_test_loss_is_compared_where_accuracy_decides_too():
+    rows = of_task([*rows_of_random(), *searches(RECOMMENDED), *rows_of(RECOMMENDED, [88.0] * 5, 0.6)])
+    whole = [run for run in rows if run.method == BASELINE and run.budget == 1.0]
+    losses = {run.seed: 0.4 + 0.1 * run.seed for run in whole}  # 0.6 on average
+    changed = [replace(run, loss=losses[run.seed]) if run in whole else run for run in rows]
+    (trial,) = trials_of(TASK, changed)  # ours is 0.3
+    assert trial.losses == pytest.approx([-100 / 6, -200 / 6, -300 / 6, -400 / 6, -500 / 6])
+    assert trial.loss.mean == pytest.approx(-50)
+
+
 def test_times_of_two_goes_are_not_compared():
     rows = of_task([*rows_of_random(), *searches(RECOMMENDED), *rows_of(RECOMMENDED, [88.0] * 5, 0.6)])
     other = [replace(run, go="b") if run.method == RECOMMENDED else run for run in rows]
@@ -112,7 +122,8 @@ def test_a_loss_is_compared_in_percent_and_a_smaller_one_is_better():
 
 def trial(name, differences, at_equal_cost=(0.0, 0.0, 0.0)):
     task = replace(TASK, name=name)
-    return Trial(task, RECOMMENDED, 0.1, 0.6, 0.6, 0.6, 0.6, 0.001, np.array(differences), np.array(at_equal_cost))
+    seeds = np.array(differences), np.array(at_equal_cost), np.zeros(len(differences))
+    return Trial(task, RECOMMENDED, 0.1, 0.6, 0.6, 0.6, 0.6, 0.001, *seeds)
 
 
 def test_not_worse_worse_and_not_known_by_the_margin():
