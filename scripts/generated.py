@@ -6,15 +6,20 @@
 NAME is a function here. `make generated` draws the pictures too.
 """
 
+import csv
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import mean
 
+from gradorder_lab.benchmark.measure import LOSS
 from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
+from gradorder_lab.benchmark.suites import CONFIRMATION
 from gradorder_lab.judge.claims import Verdict
+from gradorder_lab.methods import RECOMMENDED
 from gradorder_lab.runs.shipped import read_table
 from gradorder_lab.show import referee
 from gradorder_lab.show.page import ClaimRow, Page, page_of
@@ -23,6 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 DOCUMENTS = tuple(ROOT / name for name in ("README.md", "docs/paper.md", "docs/laboratory.md"))
 
+MEASURED = ROOT / "src" / "gradorder" / "diagnostics" / "measured.py"
+
+_ROWS = re.compile(r"(?<=^MEASURED = \(\n).*?(?=^\)$)", flags=re.DOTALL | re.MULTILINE)
 _PART = re.compile(r"(?P<start><!-- (?P<name>[a-z]+) -->\n).*?(?P<end><!-- end -->)", flags=re.DOTALL)
 
 
@@ -30,11 +38,34 @@ def main() -> None:
     """Write all of them."""
     for path in DOCUMENTS:
         path.write_text(filled(path.read_text()))
+    MEASURED.write_text(with_measured(MEASURED.read_text()))
 
 
 def filled(text: str) -> str:
     """The text with every part written anew."""
     return _PART.sub(lambda found: f"{found['start']}\n{PARTS[found['name']]()}\n\n{found['end']}", text)
+
+
+def with_measured(code: str) -> str:
+    """The code of `gradorder.diagnostics.measured` with its numbers written anew."""
+    advised: dict[str, list[float]] = {}
+    with (RESULTS / "saving.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["part"] == "benchmark":
+                advised.setdefault(row["task"], []).append(float(row["skipped_halfway"]))
+    rows = [
+        _measured(trial, mean(advised[trial.task.name]))
+        for trial in _trials()
+        if trial.method == RECOMMENDED and trial.task in CONFIRMATION and trial.task.name in advised
+    ]
+    return _ROWS.sub("".join(rows), code)
+
+
+def _measured(trial: Trial, skipped: float) -> str:
+    numbers = f'"{trial.task.name}", {skipped:.3f}, {trial.gradients:.3f}'
+    if trial.task.measure == LOSS:  # its difference is positive where the loss is smaller
+        return f"    Measured({numbers}, {-trial.difference.mean:.2f}, is_accuracy=False),\n"
+    return f"    Measured({numbers}, {trial.difference.mean:.2f}),\n"
 
 
 def promise() -> str:

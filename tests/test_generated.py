@@ -9,6 +9,8 @@ import pytest
 import svg
 from pages import loaded
 
+from gradorder.diagnostics.measured import MEASURED
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
@@ -31,6 +33,14 @@ def test_what_is_said_of_the_results_is_what_the_command_writes():
     assert len(names) == 2 * names.count("end")
     for path in generated.DOCUMENTS:
         assert generated.filled(path.read_text()) == path.read_text(), "run `make generated`: the results have changed"
+
+
+def test_the_tasks_of_advise_are_the_measured_ones():
+    generated = loaded("generated")
+    code = generated.MEASURED.read_text()
+    assert generated.with_measured(code) == code, "run `make generated`: the results have changed"
+    assert len(MEASURED) > 10
+    assert all(0 < task.skipped < 1 and 0 < task.gradients < 1 for task in MEASURED)
 
 
 def test_every_table_that_a_page_asks_for_can_be_made():

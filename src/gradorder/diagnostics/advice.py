@@ -72,7 +72,7 @@ class Advice:
 
     @property
     def alike(self) -> tuple[Measured, ...]:
-        """The measured tasks whose runs skipped the most similar share."""
+        """The measured tasks on which the most similar share would be skipped halfway through a plain run."""
         return tuple(sorted(MEASURED, key=lambda task: abs(task.skipped - self.skipped.value))[:_NUM_ALIKE])
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Advice:
             "- Batches are not stratified: no labels were found."
             if self.classes is None
             else f"- Batches are stratified by the {self.classes} classes of {self.source}.",
-            "Measured on small tasks whose whole runs skipped a similar share:",
+            "Measured on small tasks on which it would skip a similar share halfway through a plain run:",
             *(f"- {task}" for task in self.alike),
             "The share grows as training fits more examples. Before training, it says nothing about later epochs.",
         ]
