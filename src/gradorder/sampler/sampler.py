@@ -15,7 +15,7 @@ from gradorder.diagnostics.history import HALF, History, Recorder
 from gradorder.errors import StepError
 from gradorder.orderings import Order, Ordering
 from gradorder.orderings.ordering import epoch_generator
-from gradorder.ranks import Ranks, world_size
+from gradorder.ranks import Ranks, own_rank, world_size
 from gradorder.sampler.compact import compact, expanded
 from gradorder.sampler.labels import Classes
 from gradorder.sampler.length import RunLength, Visits
@@ -310,8 +310,10 @@ class OrderedSampler(DistributedSampler[int]):
             self._plan(epoch, scores, ended=position if is_new else None)
         self._length.enter(self._position.plan)
         self._tell_followers()
-        if self._verbose and self.rank == 0 and (replans or self._printed != epoch):  # epoch 0 was planned before
-            print(self.summary().line(epoch))  # noqa: T201 - on request
+        if self._verbose and (replans or self._printed != epoch):  # epoch 0 was planned before
+            # With num_replicas=1, as Accelerate needs it, the sampler has rank 0 on every process.
+            if self.rank == own_rank() == 0:
+                print(self.summary().line(epoch))  # noqa: T201 - on request
             self._printed = epoch
         if is_new and self._run.prunes:
             self._warn_about_a_floor()

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradorder as go
+from gradorder.sampler import sampler as sampler_module
 
 SIZE, BATCH = 100, 20
 few = settings(max_examples=settings().max_examples // 2)
@@ -139,6 +140,13 @@ def test_the_summary_counts_visited_and_skipped_examples(capsys):
     assert str(len(visited[0])) in printed[0]
     assert str(len(visited[1])) in printed[1]
     assert str(SIZE) in str(summary)
+
+
+def test_one_process_prints_even_if_all_have_rank_0_of_1(capsys, monkeypatch):
+    """As with Accelerate."""
+    monkeypatch.setattr(sampler_module, "own_rank", lambda: 1)
+    go.recommended(SIZE, BATCH, epochs=6, verbose=True, num_replicas=1).set_epoch(0)
+    assert capsys.readouterr().out == ""
 
 
 def test_the_learning_rate_ends_at_its_final_value():
