@@ -158,7 +158,7 @@ def timing_table(trials: Sequence[Trial]) -> TextTable:
     return head, [
         (
             trial.task.name,
-            f"{1000 * trial.step_seconds:.2g}",
+            _two_digits(1000 * trial.step_seconds),
             f"{trial.gradients:.2f}",
             f"{trial.time:.2f}",
             f"{trial.wall_time:.2f}",
@@ -166,6 +166,15 @@ def timing_table(trials: Sequence[Trial]) -> TextTable:
         )
         for trial in sorted(timed, key=lambda trial: trial.step_seconds)
     ]
+
+
+def _two_digits(number: float) -> str:
+    """Two digits that count, without an exponent.
+
+    >>> _two_digits(0.724), _two_digits(163.2)
+    ('0.72', '160')
+    """
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def missing(trials: Sequence[Trial]) -> str:
