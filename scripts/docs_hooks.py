@@ -19,6 +19,7 @@ from gradorder.norms.rules import FAMILIES
 from gradorder_lab.benchmark.referee import Trial, all_trials
 from gradorder_lab.benchmark.rows import read_rows
 from gradorder_lab.show.referee import (
+    findings,
     groups_table,
     losses_table,
     methods_table,
@@ -85,6 +86,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "promise": lambda: promise(_trials()),
     "missing": lambda: missing(_trials()),
     "methods": lambda: _as_markdown(*methods_table(_trials())),
+    "findings": lambda: findings(_trials()),
     "groups": lambda: _as_markdown(*groups_table(_trials())),
     "losses": lambda: _as_markdown(*losses_table(_trials())),
     "timing": lambda: _as_markdown(*timing_table(_trials())),

@@ -79,6 +79,39 @@ def _with_remark(name: str) -> str:
     return f"{name} ({remark})" if remark else name
 
 
+def findings(trials: Sequence[Trial]) -> str:
+    """Return a list: the answers that are known, with the methods that have them."""
+    found = judged(trials)
+    levels = {name: list(found[name].levels.values()) for name in REFEREE if name in found}
+    answers = {name: list(found[name].at_equal_cost.values()) for name in levels}
+    worse = [(name, of_tasks.count(Level.WORSE)) for name, of_tasks in levels.items()]
+    better, shorter = (
+        [(name, of_tasks.count(answer)) for name, of_tasks in answers.items()]
+        for answer in (EqualCost.BETTER, EqualCost.WORSE)
+    )
+    return "\n".join(
+        [
+            f"- Worse than the whole run by more than the margin: {_by_count(worse)}.",
+            f"- Better than a shorter run of the same cost: {_by_count(better)}.",
+            f"- Worse than a shorter run of the same cost: {_by_count(shorter)}.",
+        ]
+    )
+
+
+def _by_count(counts: Sequence[tuple[str, int]]) -> str:
+    """From the largest count down, as "SeTa on 2 tasks, IES on 1; no other method".
+
+    >>> _by_count([("IES", 1), ("RS2", 0), ("SeTa", 2)]), _by_count([("IES", 0)])
+    ('SeTa on 2 tasks, IES on 1; no other method', 'no method')
+    """
+    some = sorted((one for one in counts if one[1] > 0), key=lambda one: -one[1])
+    if not some:
+        return "no method"
+    told = [f"{name} on {count}" for name, count in some]
+    told[0] += " tasks" if some[0][1] > 1 else " task"
+    return ", ".join(told) + ("; no other method" if len(some) < len(counts) else "")
+
+
 def groups_table(trials: Sequence[Trial]) -> TextTable:
     """The default, by groups of tasks."""
     head = ("tasks", "number", "gradients", "against the whole run", "against a shorter run of the same cost")

@@ -10,6 +10,7 @@ from gradorder_lab.benchmark.standings import Mean
 from gradorder_lab.benchmark.suites import CONFIRMATION, FINE_TUNING
 from gradorder_lab.methods import METHODS, RECOMMENDED
 from gradorder_lab.show.referee import (
+    findings,
     groups_table,
     losses_table,
     methods_table,
@@ -35,6 +36,14 @@ def test_every_method_is_counted_on_its_own_tasks():
         (RECOMMENDED, "–", "2", "0.70 to 0.90", "not worse on 1, worse on 1", "better on 1, not known on 1"),
         ("InfoBatch", METHODS["InfoBatch"].claim, "1", "0.60", "worse on 1", "worse on 1"),
     ]
+
+
+def test_the_findings_count_the_answers_that_are_known():
+    worse, better, shorter = findings(TRIALS).splitlines()
+    assert f"{RECOMMENDED} on 1" in worse
+    assert "InfoBatch on 1" in worse
+    assert f"{RECOMMENDED} on 1 task; no other method" in better
+    assert "InfoBatch on 1 task; no other method" in shorter
 
 
 def test_a_reservation_stands_beside_the_name():
