@@ -175,8 +175,17 @@ def killed(folder):
     trained(Path(folder), reward=Watched(killed_at=5), save_strategy="steps", save_steps=2)
 
 
+@pytest.fixture
+def one_thread():
+    """As in `processes`: another number of threads gives other bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.slow
-def test_a_killed_run_resumes_exactly(tmp_path):
+def test_a_killed_run_resumes_exactly(tmp_path, one_thread):
     straight, calls = trained(tmp_path / "straight")
     with processes.Started(killed, str(tmp_path / "killed")) as process:
         processes.until(lambda: False, process, "a run that kills itself")
