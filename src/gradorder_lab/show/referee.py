@@ -225,9 +225,10 @@ def promise(trials: Sequence[Trial]) -> str:
     saved = sorted(100 * (1 - trial.gradients) for trial in confirmed)
     whole = _told((judgement.levels[name] for name in names), _LEVELS)
     shorter = _told((judgement.at_equal_cost[name] for name in names), _ANSWERS)
+    number = f"{len(names)} of {len(CONFIRMATION)}" if len(names) < len(CONFIRMATION) else f"all {len(names)}"
     return (
-        f"`go.recommended` was measured on {len(names)} of {len(CONFIRMATION)} confirmation tasks, on one thread of a "
-        f"CPU. It computed {saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median "
-        f"{median(saved):.0f}%). Within a small margin, its result was {whole}. Compared with a run of random "
+        f"`go.recommended` was measured on {number} confirmation tasks, on one thread of a CPU. It computed "
+        f"{saved[0]:.0f}% to {saved[-1]:.0f}% fewer gradients than random reshuffling (median {median(saved):.0f}%). "
+        f"Within a small margin, its result was {whole}. Compared with a run of random "
         f"reshuffling that is cut to the same cost, it was {shorter}."
     )
