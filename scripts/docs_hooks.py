@@ -23,7 +23,6 @@ from gradorder_lab.show.referee import (
     groups_table,
     losses_table,
     methods_table,
-    missing,
     promise,
     timing_table,
     trials_table,
@@ -84,7 +83,6 @@ _KINDS: Mapping[str, Callable[[str], str]] = {"table": _table, "api": _api}
 TABLES: Mapping[str, Callable[[], str]] = {
     "rules": rules,
     "promise": lambda: promise(_trials()),
-    "missing": lambda: missing(_trials()),
     "methods": lambda: _as_markdown(*methods_table(_trials())),
     "findings": lambda: findings(_trials()),
     "groups": lambda: _as_markdown(*groups_table(_trials())),

@@ -152,7 +152,7 @@ def _told(found: Iterable[str], words: dict[Level, str] | dict[EqualCost, str]) 
 def trials_table(trials: Sequence[Trial]) -> TextTable:
     """One row for every trial."""
     spent = ("learning rate", "seeds", "gradients", "cost", "time")
-    found_out = ("minus random", "against the whole run", "at equal cost", "against a shorter run", "test loss, %")
+    found_out = ("minus random", "against the whole run", "at equal cost", "against a shorter run")
     head = ("task", "method", *spent, *found_out)
     found = judged(trials)
     return head, [
@@ -168,7 +168,6 @@ def trials_table(trials: Sequence[Trial]) -> TextTable:
             _LEVELS[found[trial.method].levels[trial.task.name]],
             points(trial.advantage),
             _ANSWERS[found[trial.method].at_equal_cost[trial.task.name]],
-            points(trial.loss),
         )
         for trial in trials
     ]
@@ -208,13 +207,6 @@ def _two_digits(number: float) -> str:
     ('0.72', '160')
     """
     return f"{float(f'{number:.2g}'):g}"
-
-
-def missing(trials: Sequence[Trial]) -> str:
-    """Which confirmation tasks have not been run yet; empty if all have."""
-    there = {trial.task for trial in trials if trial.method == RECOMMENDED}
-    left = [task.name for task in CONFIRMATION if task not in there]
-    return f"Confirmation tasks that have not been run yet: {'; '.join(left)}." if left else ""
 
 
 def promise(trials: Sequence[Trial]) -> str:
