@@ -221,7 +221,8 @@ def _trial(contest: Contest, method: str, ours: _Runs, random: _Runs, found: Seq
 
 def _losses(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun]) -> Array:
     ours, theirs = (np.array([run.loss for run in some]) for some in (runs, plain))
-    return 100 * (ours - theirs) / theirs.mean()
+    percent: Array = 100 * (ours - theirs) / theirs.mean()
+    return percent
 
 
 def _share(runs: Sequence[BenchmarkRun], plain: Sequence[BenchmarkRun], cost: str) -> float:
