@@ -87,7 +87,7 @@ def losses(epoch, batch):
 def test_a_run_by_remembered_losses(wrap, labels):
     """The weights follow the losses that made the plan, and are reset in the final part.
 
-    Complete epochs end with one example here, so shorter ones may, too, and none is filled.
+    Complete epochs end with a batch of one example here. So shorter ones may, too: nothing is filled up.
     """
     sampler = go.OrderedSampler(29, 4, ordering=wrap(go.InfoBatch(8, complete_part=0.25)), labels=labels)
     remembered = torch.zeros(29)

@@ -163,7 +163,7 @@ def test_a_state_with_a_short_last_batch_is_resumed_with_more_processes(ranks):
 @pytest.mark.parametrize("ordering", [go.Unlearned(), go.InfoBatch(100), go.FlipFlop(go.InfoBatch(100))], ids=str)
 @pytest.mark.parametrize(("num_examples", "fewest"), [(120, 2), (121, 1)])
 def test_a_batch_of_one_example_ends_an_epoch_only_if_it_ends_a_complete_one(ordering, num_examples, fewest):
-    """BatchNorm cannot train on it, and nobody could know beforehand when it comes."""
+    """BatchNorm cannot train on it, and the user cannot see it coming."""
     sampler = go.OrderedSampler(num_examples, 6, ordering=ordering)
     tails = set()
     for epoch in range(1, 60):
